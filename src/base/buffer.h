@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace ply {
+
+using ByteSpan = std::span<const std::byte>;
+
+inline ByteSpan as_bytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+inline std::string_view as_text(ByteSpan bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// Owned bytes that are not zeroed when they grow (a 255 KiB read would pay for it). Move-only.
+class Buffer {
+ public:
+  Buffer() = default;
+  /// `size` bytes of unspecified content.
+  explicit Buffer(std::size_t size) { resize(size); }
+  static Buffer copy_of(ByteSpan bytes) {
+    Buffer out;
+    out.append(bytes);
+    return out;
+  }
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    Buffer moved(std::move(other));
+    swap(moved);
+    return *this;
+  }
+
+  std::byte* data() { return data_.get() + start_; }
+  const std::byte* data() const { return data_.get() + start_; }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  ByteSpan span() const { return {data(), size_}; }
+  std::span<std::byte> writable() { return {data(), size_}; }
+
+  void reserve(std::size_t capacity) {
+    if (capacity <= capacity_ - start_) return;
+    auto grown = std::make_unique_for_overwrite<std::byte[]>(capacity);
+    if (size_ > 0) std::memcpy(grown.get(), data(), size_);
+    data_ = std::move(grown);
+    capacity_ = capacity;
+    start_ = 0;
+  }
+  /// New bytes are unspecified.
+  void resize(std::size_t size) {
+    if (size > capacity_ - start_) reserve(size_ == 0 ? size : std::max(size, capacity_ * 2));
+    size_ = size;
+  }
+  void clear() { start_ = size_ = 0; }
+  /// Forgets the first `count` bytes without moving the rest. Requires: count <= size().
+  void drop_front(std::size_t count) {
+    start_ += count;
+    size_ -= count;
+  }
+  void append(ByteSpan bytes) {
+    const std::size_t old_size = size_;
+    resize(size_ + bytes.size());
+    if (!bytes.empty()) std::memcpy(data() + old_size, bytes.data(), bytes.size());
+  }
+
+ private:
+  void swap(Buffer& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(start_, other.start_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+  }
+
+  std::unique_ptr<std::byte[]> data_;
+  std::size_t start_ = 0;
+  std::size_t size_ = 0;
+  std::size_t capacity_ = 0;
+};
+
+}  // namespace ply

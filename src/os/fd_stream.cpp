@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "os/fd_stream.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+
+namespace ply::os {
+
+namespace {
+
+// Reads of one turn; beyond it other descriptors get their chance.
+constexpr std::size_t kReadsPerTurn = 8;
+// One 256 KiB packet and more fits into the socket, so that few wake-ups carry much.
+constexpr int kSocketBuffer = 1 << 20;
+
+void set_nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
+
+}  // namespace
+
+Error system_error(Errc code, std::string_view what, int errno_value) {
+  return Error(code, std::string(what) + ": " + std::strerror(errno_value));
+}
+
+Result<std::pair<UniqueFd, UniqueFd>> make_socket_pair() {
+  int fds[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0)
+    return system_error(Errc::Io, "socketpair", errno);
+  for (const int fd : fds) {
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSocketBuffer, sizeof kSocketBuffer);
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kSocketBuffer, sizeof kSocketBuffer);
+  }
+  return std::pair(UniqueFd(fds[0]), UniqueFd(fds[1]));
+}
+
+FdStream::FdStream(UvLoop& loop, UniqueFd fd) : loop_(loop), in_(std::move(fd)) { set_nonblocking(in_.get()); }
+
+FdStream::FdStream(UvLoop& loop, UniqueFd in, UniqueFd out)
+    : loop_(loop), in_(std::move(in)), out_(std::move(out)) {
+  set_nonblocking(in_.get());
+  set_nonblocking(out_.get());
+}
+
+FdStream::~FdStream() { close(); }
+
+void FdStream::start(Sink& sink) {
+  assert(sink_ == nullptr);
+  sink_ = &sink;
+  in_watcher_.emplace(
+      loop_, in_.get(), [this] { read_ready(); }, [this] { write_ready(); });
+  if (out_) out_watcher_.emplace(loop_, out_.get(), nullptr, [this] { write_ready(); });
+  update_interest();
+}
+
+void FdStream::update_interest() {
+  if (!in_watcher_) return;
+  const bool pending = unsent_bytes() > 0;
+  in_watcher_->set_interest(true, pending && !out_watcher_);
+  if (out_watcher_) out_watcher_->set_interest(false, pending);
+}
+
+void FdStream::read_ready() {
+  for (std::size_t i = 0; i < kReadsPerTurn && in_watcher_; ++i) {
+    const std::span<std::byte> space = sink_->receive_space();
+    const ssize_t got = ::read(in_.get(), space.data(), space.size());
+    if (got > 0) {
+      sink_->on_received(static_cast<std::size_t>(got));
+      if (static_cast<std::size_t>(got) < space.size()) return;
+      continue;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    fail(got == 0 ? Error(Errc::ConnectionLost) : system_error(Errc::ConnectionLost, "read", errno));
+    return;
+  }
+}
+
+std::size_t FdStream::send(ByteSpan bytes) {
+  std::size_t sent = 0;
+  while (sent < bytes.size()) {
+    // MSG_NOSIGNAL would need a socket; SIGPIPE is ignored by the program as a whole.
+    const ssize_t took = ::write(out_fd(), bytes.data() + sent, bytes.size() - sent);
+    if (took > 0) {
+      sent += static_cast<std::size_t>(took);
+    } else if (errno == EAGAIN) {
+      break;
+    } else if (errno != EINTR) {
+      return bytes.size();  // broken: the read side learns why
+    }
+  }
+  return sent;
+}
+
+void FdStream::write(ByteSpan bytes) {
+  if (!in_) return;
+  if (unsent_bytes() == 0) bytes = bytes.subspan(send(bytes));
+  if (bytes.empty()) return;
+  unsent_.append(bytes);
+  update_interest();
+}
+
+void FdStream::write_ready() {
+  unsent_start_ += send(unsent_.span().subspan(unsent_start_));
+  if (unsent_bytes() > 0) return;
+  unsent_.clear();
+  unsent_start_ = 0;
+  update_interest();
+  sink_->on_writable();
+}
+
+void FdStream::fail(Error why) {
+  in_watcher_.reset();
+  out_watcher_.reset();
+  sink_->on_closed(std::move(why));
+}
+
+void FdStream::close() {
+  in_watcher_.reset();
+  out_watcher_.reset();
+  in_.reset();
+  out_.reset();
+}
+
+}  // namespace ply::os

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include "rt/loop.h"
+
+namespace ply::rt {
+
+/// `co_await sleep_for(loop, 1s)`. Destroying the waiter's frame cancels the timer.
+class Sleep {
+ public:
+  Sleep(Loop& loop, Duration delay) : loop_(loop), delay_(delay) {}
+  Sleep(const Sleep&) = delete;
+  ~Sleep() { loop_.cancel(timer_); }
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> waiter) {
+    timer_ = loop_.after(delay_, [waiter] { waiter.resume(); });
+  }
+  void await_resume() const noexcept {}
+
+ private:
+  Loop& loop_;
+  Duration delay_;
+  TimerId timer_ = 0;
+};
+
+inline Sleep sleep_for(Loop& loop, Duration delay) { return Sleep(loop, delay); }
+
+}  // namespace ply::rt

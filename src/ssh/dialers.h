@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "os/uv_loop.h"
+#include "rt/byte_stream.h"
+#include "ssh/askpass.h"
+#include "ssh/command.h"
+
+namespace ply::ssh {
+
+/// Runs ssh. A ControlMaster of the user's own is reused by ssh itself, agent and config likewise. `secret` (may be
+/// null) answers a password prompt.
+class SshDialer final : public rt::Dialer {
+ public:
+  SshDialer(os::UvLoop& loop, SshOptions options, std::shared_ptr<Secret> secret, Logger& log);
+  rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial() override;
+  std::string name() const override { return options_.destination; }
+
+ private:
+  os::UvLoop& loop_;
+  SshOptions options_;
+  std::shared_ptr<Secret> secret_;
+  std::unique_ptr<AskpassServer> askpass_;
+  Logger& log_;
+};
+
+/// A local sftp-server program on a socket pair: no ssh, no server.
+class LocalServerDialer final : public rt::Dialer {
+ public:
+  /// `program`: a path; empty means the first of the usual places that exists.
+  LocalServerDialer(os::UvLoop& loop, std::string program, Logger& log);
+  rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial() override;
+  std::string name() const override { return "local"; }
+
+ private:
+  os::UvLoop& loop_;
+  std::string program_;
+  Logger& log_;
+};
+
+/// Plain TCP (directport=): no encryption, no authentication. Every address of the name is tried, IPv6 and IPv4.
+class TcpDialer final : public rt::Dialer {
+ public:
+  /// `port` may be a service name.
+  TcpDialer(os::UvLoop& loop, std::string host, std::string port);
+  rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial() override;
+  std::string name() const override { return host_; }
+
+ private:
+  os::UvLoop& loop_;
+  std::string host_;
+  std::string port_;
+};
+
+/// AF_VSOCK: a virtual machine's host or guest.
+class VsockDialer final : public rt::Dialer {
+ public:
+  /// `address`: "CID:PORT", both decimal.
+  static Result<std::unique_ptr<VsockDialer>> parse(os::UvLoop& loop, const std::string& address);
+  rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial() override;
+  std::string name() const override;
+
+ private:
+  VsockDialer(os::UvLoop& loop, std::uint32_t cid, std::uint32_t port) : loop_(loop), cid_(cid), port_(port) {}
+  os::UvLoop& loop_;
+  std::uint32_t cid_;
+  std::uint32_t port_;
+};
+
+/// Standard input and output (passive): whoever started this program speaks SFTP there. Can dial once.
+class StdioDialer final : public rt::Dialer {
+ public:
+  explicit StdioDialer(os::UvLoop& loop) : loop_(loop) {}
+  rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial() override;
+  std::string name() const override { return "stdio"; }
+
+ private:
+  os::UvLoop& loop_;
+  bool used_ = false;
+};
+
+}  // namespace ply::ssh

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "store/remote_file.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "rt/scope.h"
+#include "store/cause.h"
+
+namespace ply::store {
+
+namespace {
+// sftp-server does nothing else while it copies, so long copies go in pieces.
+constexpr std::uint64_t kCopyPiece = 16 << 20;
+}  // namespace
+
+RemoteFile::RemoteFile(std::shared_ptr<Session> session, std::string handle, std::string path, Options options)
+    : session_(std::move(session)), handle_(std::move(handle)), path_(std::move(path)), options_(options) {}
+
+rt::Task<Result<Buffer>> RemoteFile::read_piece(std::uint64_t offset, std::size_t size) {
+  Buffer whole;
+  while (whole.size() < size) {
+    const std::size_t left = size - whole.size();
+    const std::string& handle = read_handle_.empty() ? handle_ : read_handle_;
+    sftp::Request request = sftp::make_read(handle, offset + whole.size(), static_cast<std::uint32_t>(left));
+    auto data = co_await session_->data_call(std::move(request));
+    if (!data) co_return std::move(data).error().during("read", path_);
+    if (data->empty()) break;  // only EOF ends a file; a short read is continued
+    if (data->size() > left) co_return Error(Errc::Protocol, "more data than asked for").during("read", path_);
+    if (whole.empty()) whole = std::move(*data);
+    else whole.append(data->span());
+  }
+  co_return std::move(whole);
+}
+
+rt::Task<Status> RemoteFile::open_for_reading() {
+  auto handle = co_await session_->handle_call(sftp::make_open(path_, sftp::kOpenRead, std::nullopt));
+  if (!handle) co_return std::move(handle).error().during("open for reading", path_);
+  if (!read_handle_.empty()) co_return co_await session_->close_handle(*handle);  // another reader was faster
+  read_handle_ = *handle;
+  co_return Status();
+}
+
+rt::Task<Result<Buffer>> RemoteFile::read(std::uint64_t offset, std::size_t size) {
+  if (options_.write_only && read_handle_.empty()) {
+    PLY_CO_CHECK(opened, co_await open_for_reading());
+  }
+  const std::size_t piece = session_->max_read();
+  if (size <= piece) co_return co_await read_piece(offset, size);
+
+  rt::Scope scope(session_->loop());
+  std::vector<rt::Running<Result<Buffer>>> pieces;
+  for (std::size_t start = 0; start < size; start += piece)
+    pieces.push_back(rt::start(scope, read_piece(offset + start, std::min(piece, size - start))));
+  co_await scope.join();
+
+  Buffer whole;
+  whole.reserve(size);
+  for (auto& running : pieces) {
+    PLY_CO_TRY(part, co_await running.join());
+    whole.append(part.span());
+    if (part.size() < piece) break;  // the file ended here; pieces behind it are past the end
+  }
+  co_return std::move(whole);
+}
+
+rt::Task<Status> RemoteFile::write(std::uint64_t offset, Buffer data) {
+  if (options_.emulate_append) {
+    PLY_CO_TRY(attr, co_await stat());
+    offset = attr.size;
+  }
+  const std::size_t size = data.size();
+  Status written = co_await write_pieces(offset, std::move(data));
+  if (written) co_return written;
+  Error failure = std::move(written).error();
+  failure = co_await find_cause(session_, Attempt::Write, std::move(failure), path_, {}, size);
+  co_return std::move(failure).during("write", path_);
+}
+
+rt::Task<Status> RemoteFile::write_pieces(std::uint64_t offset, Buffer data) {
+  const std::size_t piece = session_->max_write();
+  if (data.size() <= piece) {
+    sftp::Request request = sftp::make_write(handle_, offset, data.span());
+    data = Buffer();
+    co_return co_await session_->status_call(std::move(request));
+  }
+  rt::Scope scope(session_->loop());
+  std::vector<rt::Running<Status>> pieces;
+  for (std::size_t start = 0; start < data.size(); start += piece) {
+    const ByteSpan part = data.span().subspan(start, std::min(piece, data.size() - start));
+    // Appended pieces must arrive in order; one session sends in the order of the calls, and a server that
+    // answers out of order gets them one at a time.
+    pieces.push_back(rt::start(scope, session_->status_call(sftp::make_write(handle_, offset + start, part))));
+    if (options_.append) co_await scope.join();
+  }
+  co_await scope.join();
+  for (auto& running : pieces) {
+    PLY_CO_CHECK(status, co_await running.join());
+  }
+  co_return Status();
+}
+
+rt::Task<Result<Attr>> RemoteFile::stat() {
+  auto attr = co_await session_->attrs_call(sftp::make_simple(sftp::PacketType::Fstat, handle_));
+  if (!attr) co_return std::move(attr).error().during("fstat", path_);
+  co_return std::move(attr);
+}
+
+rt::Task<Status> RemoteFile::set_attr(AttrChange change) {
+  const Attempt attempt = change.size ? Attempt::SetSize : Attempt::SetOther;
+  Status done = co_await session_->status_call(sftp::make_fsetstat(handle_, change));
+  if (done) co_return done;
+  Error failure = std::move(done).error();
+  failure = co_await find_cause(session_, attempt, std::move(failure), path_);
+  co_return std::move(failure).during("set attributes of", path_);
+}
+
+rt::Task<Status> RemoteFile::sync() {
+  if (!session_->has(sftp::extension::kFsync)) co_return Errc::Unsupported;
+  Status done = co_await session_->status_call(sftp::extension::fsync(handle_));
+  if (!done) co_return std::move(done).error().during("fsync", path_);
+  co_return Status();
+}
+
+rt::Task<Result<std::uint64_t>> RemoteFile::copy_from(File& source, std::uint64_t source_offset,
+                                                      std::uint64_t length, std::uint64_t offset) {
+  auto* const from = dynamic_cast<RemoteFile*>(&source);
+  if (from == nullptr || from->session_ != session_ || !session_->has(sftp::extension::kCopyData))
+    co_return Errc::Unsupported;
+  PLY_CO_TRY(attr, co_await from->stat());
+  // An early end of the source is a failure to copy-data, so no more is asked for than is there.
+  const std::uint64_t available = attr.size > source_offset ? attr.size - source_offset : 0;
+  const std::uint64_t total = std::min(length, available);
+  for (std::uint64_t done = 0; done < total;) {
+    const std::uint64_t step = std::min(kCopyPiece, total - done);
+    Status copied = co_await session_->status_call(
+        sftp::extension::copy_data(from->handle_, source_offset + done, step, handle_, offset + done));
+    if (!copied && done > 0) co_return done;
+    if (!copied) {
+      Error failure = std::move(copied).error();
+      failure = co_await find_cause(session_, Attempt::Write, std::move(failure), path_, {}, step);
+      co_return std::move(failure).during("copy to", path_);
+    }
+    done += step;
+  }
+  co_return total;
+}
+
+rt::Task<Status> RemoteFile::close() {
+  if (!read_handle_.empty()) {
+    Status reader_closed = co_await session_->close_handle(read_handle_);
+    (void)reader_closed;  // nothing was written through it
+  }
+  Status closed = co_await session_->close_handle(handle_);
+  if (!closed) co_return std::move(closed).error().during("close", path_);
+  co_return Status();
+}
+
+}  // namespace ply::store

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include "store/session.h"
+
+namespace ply::store {
+
+/// A handle on an SFTP server. Lives and dies with its session: after a lost connection every call fails with
+/// ConnectionLost.
+class RemoteFile final : public File {
+ public:
+  struct Options {
+    bool append = false;
+    /// The server refuses OPEN with APPEND: each write asks for the end of the file first.
+    bool emulate_append = false;
+    /// The server refuses READ and WRITE in one OPEN: the handle writes, reads get one of their own when they come.
+    bool write_only = false;
+  };
+  RemoteFile(std::shared_ptr<Session> session, std::string handle, std::string path, Options options);
+
+  rt::Task<Result<Buffer>> read(std::uint64_t offset, std::size_t size) override;
+  rt::Task<Status> write(std::uint64_t offset, Buffer data) override;
+  rt::Task<Result<Attr>> stat() override;
+  rt::Task<Status> set_attr(AttrChange change) override;
+  rt::Task<Status> sync() override;
+  rt::Task<Result<std::uint64_t>> copy_from(File& source, std::uint64_t source_offset, std::uint64_t length,
+                                            std::uint64_t offset) override;
+  rt::Task<Status> close() override;
+
+  const std::string& handle() const { return handle_; }
+  const std::shared_ptr<Session>& session() const { return session_; }
+
+ private:
+  rt::Task<Status> open_for_reading();
+  rt::Task<Result<Buffer>> read_piece(std::uint64_t offset, std::size_t size);
+  rt::Task<Status> write_pieces(std::uint64_t offset, Buffer data);
+
+  std::shared_ptr<Session> session_;
+  std::string handle_;
+  std::string path_;  // at the open, for messages and follow-up questions
+  Options options_;
+  std::string read_handle_;  // own handle for reading, see Options::write_only
+};
+
+}  // namespace ply::store

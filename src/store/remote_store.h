@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "rt/byte_stream.h"
+#include "rt/semaphore.h"
+#include "rt/scope.h"
+#include "store/cause.h"
+#include "store/remote_file.h"
+#include "store/session.h"
+
+namespace ply::store {
+
+struct RemoteStoreOptions {
+  std::string base;            ///< the directory on the server; "" is where the login starts
+  bool check_root = true;      ///< connect() fails if base is not a directory
+  bool reconnect = false;      ///< dial again when a request finds the connection gone
+  std::size_t max_connections = 1;
+  std::uint32_t max_read = 0;  ///< 0: as the server's limits say
+  std::uint32_t max_write = 0;
+  bool pipeline_listing = true;     ///< several READDIR requests under way (sync_readdir: false)
+  bool create_without_mode = false; ///< workaround=createmode: OPEN carries mode 0, the mode is set afterwards
+};
+
+/// A directory of an SFTP server, over one or more connections that a dialer makes. The plain way of every job:
+/// open, use, close. Requires at destruction: shut_down() awaited, all files gone.
+class RemoteStore final : public Store {
+ public:
+  RemoteStore(rt::Loop& loop, std::unique_ptr<rt::Dialer> dialer, RemoteStoreOptions options, Logger& log,
+              WireMeter& meter);
+  ~RemoteStore() override;
+
+  /// Logs in and looks at the base directory. Without it the first request does.
+  rt::Task<Status> connect();
+  /// Called once when a connection ends by itself and is not to be made again.
+  void on_lost(std::function<void(const Error&)> callback) { on_lost_ = std::move(callback); }
+  /// The owner of the login directory, for idmap=user; known after connect().
+  std::optional<Attr> home() const { return home_; }
+
+  std::string id() const override;
+  std::string root_path() const override { return root_path_; }
+  bool may_set_owner() const override { return session_is_root_; }
+  std::size_t preferred_write_size() const override;
+
+  rt::Task<Result<Attr>> stat(std::string path, Follow follow) override;
+  rt::Task<Result<std::vector<DirEntry>>> list(std::string path) override;
+  rt::Task<Result<Opened>> open(std::string path, OpenMode mode) override;
+  rt::Task<Result<Opened>> create(std::string path, OpenMode mode, NewNode node) override;
+  rt::Task<Result<Attr>> make_directory(std::string path, NewNode node) override;
+  rt::Task<Result<Attr>> make_symlink(std::string target, std::string path, NewNode node) override;
+  rt::Task<Result<std::string>> read_link(std::string path) override;
+  rt::Task<Status> remove_file(std::string path) override;
+  rt::Task<Status> remove_directory(std::string path) override;
+  rt::Task<Status> rename(std::string from, std::string to, Replace replace) override;
+  rt::Task<Status> link(std::string existing, std::string path) override;
+  rt::Task<Status> set_attr(std::string path, AttrChange change, Follow follow) override;
+  rt::Task<Result<FsStats>> statfs(std::string path) override;
+  rt::Task<Status> sync_directory(std::string path) override;
+  rt::Task<void> shut_down() override;
+
+ private:
+  using SessionPtr = std::shared_ptr<Session>;
+
+  /// A live session with the least to do; logs in where none is there and that is allowed.
+  rt::Task<Result<SessionPtr>> session();
+  rt::Task<Result<SessionPtr>> log_in();
+  rt::Task<Status> learn_server(SessionPtr session);
+  void session_ended(std::weak_ptr<Session> session);
+  rt::Task<void> report_loss(SessionPtr session);
+
+  std::string full_path(std::string_view path) const;
+  /// OPEN, with the fallbacks for servers that refuse APPEND or reading and writing at once.
+  rt::Task<Result<std::unique_ptr<RemoteFile>>> open_file(SessionPtr session, std::string full, OpenMode mode,
+                                                          std::uint32_t create_flags,
+                                                          std::optional<std::uint32_t> permissions);
+  /// Rename over an existing target on a server whose rename refuses that.
+  rt::Task<Status> replace_by_steps(SessionPtr session, std::string from, std::string to, Error refused);
+  /// `failure` under its true cause, with operation, path and server.
+  rt::Task<Error> explain(SessionPtr session, Attempt attempt, Error failure, std::string path,
+                          std::string other = {});
+  rt::Task<Status> set_owner(SessionPtr session, std::string full, NewNode node);
+  rt::Task<void> close_quietly(SessionPtr session, std::string handle);
+
+  rt::Loop& loop_;
+  std::unique_ptr<rt::Dialer> dialer_;
+  RemoteStoreOptions options_;
+  Logger& log_;
+  WireMeter& meter_;
+  rt::Mutex login_;
+  rt::Scope background_;
+  std::vector<SessionPtr> sessions_;
+  bool ever_connected_ = false;
+  bool shutting_down_ = false;
+  bool server_refuses_append_ = false;
+  bool session_is_root_ = false;
+  std::string root_path_;
+  std::optional<Attr> home_;
+  std::function<void(const Error&)> on_lost_;
+};
+
+}  // namespace ply::store

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "store/session.h"
+
+#include <algorithm>
+
+namespace ply::store {
+
+namespace {
+// What a packet needs beside the data of a READ reply or a WRITE: length, type, id, handle, offset, length.
+constexpr std::uint64_t kPacketOverhead = 1024;
+
+std::uint32_t transfer_size(std::uint64_t stated, std::uint64_t max_packet) {
+  if (stated == 0) return sftp::kDefaultTransfer;
+  const std::uint64_t packet =
+      max_packet > 2 * kPacketOverhead ? max_packet - kPacketOverhead : sftp::kMaxRequestLength - kPacketOverhead;
+  const std::uint64_t ours = sftp::kMaxRequestLength - kPacketOverhead;
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min({stated, packet, ours}), 512));
+}
+}  // namespace
+
+Session::Session(rt::Loop& loop, std::unique_ptr<sftp::Channel> channel)
+    : loop_(loop), channel_(std::move(channel)) {}
+
+bool Session::has(std::string_view extension) const {
+  const bool second = extension == sftp::extension::kStatvfs || extension == sftp::extension::kFstatvfs;
+  return channel_->server().has(extension, second ? "2" : "1");
+}
+
+rt::Task<void> Session::learn_limits() {
+  if (!has(sftp::extension::kLimits)) co_return;
+  auto reply = co_await channel_->call(sftp::extension::limits());
+  if (!reply) co_return;
+  auto limits = sftp::parse_limits(*reply);
+  if (!limits) co_return;
+  max_read_ = transfer_size(limits->max_read, limits->max_packet);
+  max_write_ = transfer_size(limits->max_write, limits->max_packet);
+}
+
+void Session::limit_transfers(std::uint32_t max_read, std::uint32_t max_write) {
+  if (max_read != 0) max_read_ = std::min(max_read_, max_read);
+  if (max_write != 0) max_write_ = std::min(max_write_, max_write);
+}
+
+rt::Task<Status> Session::status_call(sftp::Request request) {
+  PLY_CO_TRY(reply, co_await channel_->call(std::move(request)));
+  co_return sftp::parse_status(reply);
+}
+
+rt::Task<Result<Attr>> Session::attrs_call(sftp::Request request) {
+  PLY_CO_TRY(reply, co_await channel_->call(std::move(request)));
+  co_return sftp::parse_attrs(reply);
+}
+
+rt::Task<Result<std::string>> Session::handle_call(sftp::Request request) {
+  PLY_CO_TRY(reply, co_await channel_->call(std::move(request)));
+  co_return sftp::parse_handle(reply);
+}
+
+rt::Task<Result<std::string>> Session::name_call(sftp::Request request) {
+  PLY_CO_TRY(reply, co_await channel_->call(std::move(request)));
+  co_return sftp::parse_single_name(reply);
+}
+
+rt::Task<Result<FsStats>> Session::statvfs_call(sftp::Request request) {
+  PLY_CO_TRY(reply, co_await channel_->call(std::move(request)));
+  co_return sftp::parse_statvfs(reply);
+}
+
+rt::Task<Result<std::optional<std::vector<sftp::NameEntry>>>> Session::names_call(sftp::Request request) {
+  PLY_CO_TRY(reply, co_await channel_->call(std::move(request)));
+  co_return sftp::parse_names(reply);
+}
+
+rt::Task<Result<Buffer>> Session::data_call(sftp::Request request) {
+  PLY_CO_TRY(reply, co_await channel_->call(std::move(request)));
+  co_return sftp::parse_data(std::move(reply));
+}
+
+rt::Task<Result<Attr>> Session::lstat(std::string path) {
+  co_return co_await attrs_call(sftp::make_simple(sftp::PacketType::Lstat, path));
+}
+
+rt::Task<Status> Session::close_handle(std::string handle) {
+  co_return co_await status_call(sftp::make_simple(sftp::PacketType::Close, handle));
+}
+
+}  // namespace ply::store

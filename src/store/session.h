@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "sftp/channel.h"
+#include "store/store.h"
+
+namespace ply::store {
+
+/// What one SFTP channel's server can do: the plain calls, each one request and its checked reply. Paths are the
+/// server's own here. Shared by the store and the files opened over it.
+class Session {
+ public:
+  Session(rt::Loop& loop, std::unique_ptr<sftp::Channel> channel);
+
+  /// Asks for the server's limits.
+  rt::Task<void> learn_limits();
+
+  rt::Task<Status> status_call(sftp::Request request);
+  rt::Task<Result<Attr>> attrs_call(sftp::Request request);
+  rt::Task<Result<std::string>> handle_call(sftp::Request request);
+  rt::Task<Result<std::string>> name_call(sftp::Request request);
+  rt::Task<Result<FsStats>> statvfs_call(sftp::Request request);
+  rt::Task<Result<std::optional<std::vector<sftp::NameEntry>>>> names_call(sftp::Request request);
+  rt::Task<Result<Buffer>> data_call(sftp::Request request);
+
+  rt::Task<Result<Attr>> lstat(std::string path);
+  rt::Task<Status> close_handle(std::string handle);
+
+  sftp::Channel& channel() { return *channel_; }
+  rt::Loop& loop() const { return loop_; }
+  bool has(std::string_view extension) const;
+  std::uint32_t max_read() const { return max_read_; }
+  std::uint32_t max_write() const { return max_write_; }
+  /// Smaller sizes than the server would take, as the user wishes. 0 leaves a size as it is.
+  void limit_transfers(std::uint32_t max_read, std::uint32_t max_write);
+
+ private:
+  rt::Loop& loop_;
+  std::unique_ptr<sftp::Channel> channel_;
+  std::uint32_t max_read_ = sftp::kDefaultTransfer;
+  std::uint32_t max_write_ = sftp::kDefaultTransfer;
+};
+
+}  // namespace ply::store

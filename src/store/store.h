@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/attr.h"
+#include "base/buffer.h"
+#include "base/result.h"
+#include "rt/task.h"
+
+/// What a file server can do. Paths are relative to the store's root (base/path.h). All failures carry the true
+/// cause as far as it can be found out.
+namespace ply::store {
+
+enum class Follow { No, Yes };
+enum class Replace { No, Yes };
+
+/// How to open an existing file.
+struct OpenMode {
+  bool read = false;
+  bool write = false;
+  bool append = false;    ///< every write goes to the end, whatever its offset
+  bool truncate = false;  ///< to length 0 at the open
+};
+
+/// What a new file, directory or link is to be. Ids that are not set are the server's choice.
+struct NewNode {
+  std::uint32_t mode = 0;
+  std::optional<std::uint32_t> uid;
+  std::optional<std::uint32_t> gid;
+};
+
+struct DirEntry {
+  std::string name;  ///< is_valid_name()
+  Attr attr;         ///< of the entry itself, not of a link's target
+};
+
+/// An open file. close() it before it goes away; a destroyed one leaks its handle on the server.
+/// Calls on one file may overlap.
+class File {
+ public:
+  virtual ~File() = default;
+  /// Shorter than `size` only where the file ends.
+  virtual rt::Task<Result<Buffer>> read(std::uint64_t offset, std::size_t size) = 0;
+  /// All of `data`, or a failure after which any part of it may have been written. `offset` is ignored by a file
+  /// opened with OpenMode::append.
+  virtual rt::Task<Status> write(std::uint64_t offset, Buffer data) = 0;
+  virtual rt::Task<Result<Attr>> stat() = 0;
+  virtual rt::Task<Status> set_attr(AttrChange change) = 0;
+  /// Durable on the server's disk when it returns OK. Unsupported if the server can't say.
+  virtual rt::Task<Status> sync() = 0;
+  /// Copies within the server: `length` bytes from `source` (of the same store), or as many as it has. The number
+  /// copied, or Unsupported.
+  virtual rt::Task<Result<std::uint64_t>> copy_from(File& source, std::uint64_t source_offset, std::uint64_t length,
+                                                    std::uint64_t offset) = 0;
+  virtual rt::Task<Status> close() = 0;
+};
+
+struct Opened {
+  std::unique_ptr<File> file;
+  Attr attr;  ///< as of the open
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  /// The server's identity, the same in every run: inode numbers are made of it.
+  virtual std::string id() const = 0;
+  /// The absolute path on the server that the root stands for, as the server tells it, or "" while not known.
+  virtual std::string root_path() const = 0;
+  /// True if new files belong to whom we say: the session is root's.
+  virtual bool may_set_owner() const = 0;
+  /// The most bytes that one write request carries; buffering up to this pays.
+  virtual std::size_t preferred_write_size() const = 0;
+
+  virtual rt::Task<Result<Attr>> stat(std::string path, Follow follow) = 0;
+  /// All entries but "." and "..", in the server's order. Names that no file can have are left out and logged.
+  virtual rt::Task<Result<std::vector<DirEntry>>> list(std::string path) = 0;
+  virtual rt::Task<Result<Opened>> open(std::string path, OpenMode mode) = 0;
+  /// A new file; fails with Exists if there is anything of that name, also a dangling link.
+  virtual rt::Task<Result<Opened>> create(std::string path, OpenMode mode, NewNode node) = 0;
+  virtual rt::Task<Result<Attr>> make_directory(std::string path, NewNode node) = 0;
+  virtual rt::Task<Result<Attr>> make_symlink(std::string target, std::string path, NewNode node) = 0;
+  virtual rt::Task<Result<std::string>> read_link(std::string path) = 0;
+  virtual rt::Task<Status> remove_file(std::string path) = 0;
+  virtual rt::Task<Status> remove_directory(std::string path) = 0;
+  /// Atomic where the server can.
+  virtual rt::Task<Status> rename(std::string from, std::string to, Replace replace) = 0;
+  virtual rt::Task<Status> link(std::string existing, std::string path) = 0;
+  virtual rt::Task<Status> set_attr(std::string path, AttrChange change, Follow follow) = 0;
+  virtual rt::Task<Result<FsStats>> statfs(std::string path) = 0;
+  /// Makes the names in a directory durable.
+  virtual rt::Task<Status> sync_directory(std::string path) = 0;
+  /// Ends the connection; what is still under way fails.
+  virtual rt::Task<void> shut_down() = 0;
+};
+
+}  // namespace ply::store
