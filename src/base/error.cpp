@@ -22,6 +22,7 @@ std::string_view describe(Errc code) {
     case Errc::OutOfRange: return "value too large for the protocol";
     case Errc::TooLarge: return "file too large";
     case Errc::Loop: return "too many levels of symbolic links";
+    case Errc::NoSuchOffset: return "no such offset";
     case Errc::Unsupported: return "operation not supported";
     case Errc::BadHandle: return "bad file handle";
     case Errc::Stale: return "stale file handle";

@@ -26,6 +26,7 @@ enum class Errc : std::uint8_t {
   OutOfRange,  ///< a value that SFTP v3 can't carry, e.g. a time before 1970 (EOVERFLOW)
   TooLarge,    ///< beyond the largest file size (EFBIG)
   Loop,
+  NoSuchOffset,  ///< beyond the end of the file (ENXIO)
   Unsupported,
   BadHandle,
   Stale,  ///< the file behind this handle or name is another one now (ESTALE)

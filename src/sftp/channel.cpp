@@ -94,10 +94,14 @@ rt::Task<Result<Reply>> Channel::send_and_wait(Request request) {
 }
 
 void Channel::queue(ByteSpan packet) {
+  // Long packets go at once and uncopied: nothing is gained by gathering them.
+  constexpr std::size_t kLong = 64 * 1024;
+  if (packet.size() >= kLong) {
+    flush();
+    return stream_->write(packet);
+  }
   output_.append(packet);
-  // Long packets go at once: nothing is gained by copying more of them together.
-  constexpr std::size_t kEnough = 64 * 1024;
-  if (output_.size() >= kEnough) return flush();
+  if (output_.size() >= kLong) return flush();
   if (flush_posted_) return;
   flush_posted_ = true;
   loop_.post([this, alive = alive_] {

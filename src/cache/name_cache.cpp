@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cache/name_cache.h"
+
+#include "base/path.h"
+
+namespace ply::cache {
+
+NameCache::Entry* NameCache::find(const std::string& path) {
+  const auto found = entries_.find(path);
+  if (found == entries_.end()) return nullptr;
+  ages_.splice(ages_.end(), ages_, found->second.age);
+  return &found->second;
+}
+
+NameCache::Entry& NameCache::touch(const std::string& path) {
+  if (Entry* const known = find(path)) return *known;
+  evict();
+  Entry& entry = entries_[path];
+  entry.age = ages_.insert(ages_.end(), path);
+  return entry;
+}
+
+void NameCache::evict() {
+  while (entries_.size() >= options_.max_entries && !ages_.empty()) {
+    const auto oldest = entries_.find(ages_.front());
+    // The mark "changed here" goes with the entry: older questions lose their right to an entry altogether.
+    floor_ = std::max(floor_, oldest->second.changed_at);
+    entries_.erase(oldest);
+    ages_.pop_front();
+  }
+}
+
+NameCache::Entry* NameCache::accept(const std::string& path, Ticket asked) {
+  if (asked < floor_) return nullptr;
+  Entry& entry = touch(path);
+  return asked < entry.changed_at ? nullptr : &entry;
+}
+
+std::optional<Attr> NameCache::attr(const std::string& path) {
+  Entry* const entry = find(path);
+  if (!entry || !entry->attr || loop_.now() >= entry->attr_expires) return std::nullopt;
+  return entry->attr;
+}
+
+rt::Duration NameCache::attr_validity(const std::string& path) {
+  Entry* const entry = find(path);
+  if (!entry || !entry->attr) return rt::Duration::zero();
+  return std::max(entry->attr_expires - loop_.now(), rt::Duration::zero());
+}
+
+NameCache::Listing* NameCache::parent_listing(const std::string& path) {
+  if (path.empty()) return nullptr;
+  const auto parent = entries_.find(std::string(parent_of(path)));
+  if (parent == entries_.end() || !parent->second.listing) return nullptr;
+  return &*parent->second.listing;
+}
+
+rt::Duration NameCache::absence_validity(const std::string& path) {
+  const rt::TimePoint now = loop_.now();
+  const auto entry = entries_.find(path);
+  if (entry != entries_.end()) {
+    if (entry->second.attr && now < entry->second.attr_expires) return rt::Duration::zero();
+    if (entry->second.absent_until && now < *entry->second.absent_until) return *entry->second.absent_until - now;
+  }
+  const Listing* const listing = parent_listing(path);
+  if (!listing || now >= listing->proves_absence_until) return rt::Duration::zero();
+  if (listing->names.contains(std::string(name_of(path)))) return rt::Duration::zero();
+  return listing->proves_absence_until - now;
+}
+
+bool NameCache::is_absent(const std::string& path) { return absence_validity(path) > rt::Duration::zero(); }
+
+std::optional<std::vector<store::DirEntry>> NameCache::listing(const std::string& path) {
+  Entry* const entry = find(path);
+  if (!entry || !entry->listing || loop_.now() >= entry->listing->expires) return std::nullopt;
+  std::vector<store::DirEntry> entries;
+  entries.reserve(entry->listing->names.size());
+  for (const auto& [name, type] : entry->listing->names) {
+    Attr attr;
+    const auto known = entries_.find(join_path(path, name));
+    if (known != entries_.end() && known->second.attr && loop_.now() < known->second.attr_expires) {
+      attr = *known->second.attr;
+    } else {
+      attr.type = type;
+      attr.nlink = 0;
+    }
+    entries.push_back(store::DirEntry{name, attr});
+  }
+  return entries;
+}
+
+std::optional<std::string> NameCache::link_target(const std::string& path) {
+  Entry* const entry = find(path);
+  if (!entry || !entry->target || loop_.now() >= entry->target_expires) return std::nullopt;
+  return entry->target;
+}
+
+void NameCache::set_attr(Entry& entry, const Attr& attr) {
+  entry.attr = attr;
+  if (attr.nlink != 0) entry.last_links = attr.nlink;
+  else entry.attr->nlink = entry.last_links;
+  entry.attr_expires = loop_.now() + options_.attr_timeout;
+  entry.absent_until.reset();
+}
+
+void NameCache::put_attr(const std::string& path, const Attr& attr, Ticket asked) {
+  if (Entry* const entry = accept(path, asked)) set_attr(*entry, attr);
+}
+
+void NameCache::put_absence(const std::string& path, Ticket asked) {
+  Entry* const entry = accept(path, asked);
+  if (!entry) return;
+  entry->attr.reset();
+  entry->target.reset();
+  entry->listing.reset();
+  entry->last_links = 0;
+  entry->absent_until = loop_.now() + options_.absence_timeout;
+  if (Listing* const listing = parent_listing(path)) listing->names.erase(std::string(name_of(path)));
+}
+
+void NameCache::put_listing(const std::string& path, const std::vector<store::DirEntry>& entries, Ticket asked) {
+  if (!accept(path, asked)) return;
+  for (const store::DirEntry& child : entries)
+    if (child.attr.type != FileType::Unknown) put_attr(join_path(path, child.name), child.attr, asked);
+  // Last, so that the children of a large directory don't push it out.
+  Entry& entry = touch(path);
+  Listing listing;
+  for (const store::DirEntry& child : entries) listing.names.emplace(child.name, child.attr.type);
+  listing.expires = loop_.now() + options_.listing_timeout;
+  listing.proves_absence_until = loop_.now() + std::min(options_.absence_timeout, options_.listing_timeout);
+  entry.listing = std::move(listing);
+}
+
+void NameCache::put_link_target(const std::string& path, const std::string& target, Ticket asked) {
+  Entry* const entry = accept(path, asked);
+  if (!entry) return;
+  entry->target = target;
+  entry->target_expires = loop_.now() + options_.link_timeout;
+}
+
+void NameCache::changed(const std::string& path) {
+  Entry& entry = touch(path);
+  entry.attr.reset();
+  entry.absent_until.reset();
+  entry.changed_at = ++sequence_;
+}
+
+void NameCache::created(const std::string& path, const Attr& attr) {
+  Entry& entry = touch(path);
+  entry.changed_at = ++sequence_;
+  entry.target.reset();
+  entry.listing.reset();
+  entry.last_links = 0;
+  set_attr(entry, attr);
+  if (Listing* const listing = parent_listing(path)) listing->names[std::string(name_of(path))] = attr.type;
+  const std::string parent(parent_of(path));
+  if (attr.is_directory()) adjust_links(parent, 1);
+  touch(parent).changed_at = sequence_;  // a listing that is under way may lack the name
+}
+
+void NameCache::removed(const std::string& path) {
+  Entry& entry = touch(path);
+  const bool directory = entry.attr && entry.attr->is_directory();
+  entry.changed_at = ++sequence_;
+  entry.attr.reset();
+  entry.target.reset();
+  entry.listing.reset();
+  entry.last_links = 0;
+  entry.absent_until = loop_.now() + options_.absence_timeout;
+  if (Listing* const listing = parent_listing(path)) listing->names.erase(std::string(name_of(path)));
+  const std::string parent(parent_of(path));
+  if (directory) adjust_links(parent, -1);
+  touch(parent).changed_at = sequence_;
+}
+
+void NameCache::renamed(const std::string& from, const std::string& to) {
+  const std::optional<Attr> known = attr(from);
+  const bool maybe_directory = !known || known->is_directory();
+  if (maybe_directory) {
+    forget_tree(from);
+    forget_tree(to);
+  }
+  removed(from);
+  if (known) {
+    created(to, *known);
+  } else {
+    changed(to);
+    Entry& entry = touch(to);
+    entry.target.reset();
+    entry.last_links = 0;
+    // The name is there, its kind is not known: the parent's listing is asked again.
+    if (Entry* const parent = find(std::string(parent_of(to)))) {
+      parent->listing.reset();
+      parent->changed_at = sequence_;
+    }
+  }
+}
+
+void NameCache::adjust_links(const std::string& path, int by) {
+  Entry* const entry = find(path);
+  if (!entry || entry->last_links == 0) return;
+  const auto links = static_cast<std::int64_t>(entry->last_links) + by;
+  entry->last_links = static_cast<std::uint32_t>(std::max<std::int64_t>(links, 1));
+  if (entry->attr) entry->attr->nlink = entry->last_links;
+}
+
+void NameCache::forget_tree(const std::string& path) {
+  floor_ = ++sequence_;
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    if (is_at_or_below(it->first, path)) {
+      ages_.erase(it->second.age);
+      it = entries_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+}  // namespace ply::cache

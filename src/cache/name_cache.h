@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "rt/loop.h"
+#include "store/store.h"
+
+namespace ply::cache {
+
+struct NameCacheOptions {
+  rt::Duration attr_timeout = std::chrono::seconds(20);
+  rt::Duration listing_timeout = std::chrono::seconds(20);
+  rt::Duration link_timeout = std::chrono::seconds(20);
+  /// How long a name is known not to be there. Short: programs wait for files to appear.
+  rt::Duration absence_timeout = std::chrono::seconds(3);
+  std::size_t max_entries = 100000;  ///< the least used go first
+};
+
+/// What is known of one store's names: attributes, listings, link targets and absences, each until its time is up.
+/// A zero timeout switches its kind off.
+///
+/// An answer that was under way while the same name was changed here must not be kept: whoever asks takes a
+/// `ticket()` first and hands it in with the answer.
+class NameCache {
+ public:
+  using Ticket = std::uint64_t;
+
+  NameCache(rt::Loop& loop, NameCacheOptions options) : loop_(loop), options_(options) {}
+
+  Ticket ticket() const { return sequence_; }
+
+  std::optional<Attr> attr(const std::string& path);
+  /// True if the name is known not to be there, by itself or since a fresh listing lacks it.
+  bool is_absent(const std::string& path);
+  /// All entries; the attributes of some may be unknown (type only), if they were changed since.
+  std::optional<std::vector<store::DirEntry>> listing(const std::string& path);
+  std::optional<std::string> link_target(const std::string& path);
+  /// How long attr() will go on answering; zero if it does not.
+  rt::Duration attr_validity(const std::string& path);
+  rt::Duration absence_validity(const std::string& path);
+
+  void put_attr(const std::string& path, const Attr& attr, Ticket asked);
+  void put_absence(const std::string& path, Ticket asked);
+  void put_listing(const std::string& path, const std::vector<store::DirEntry>& entries, Ticket asked);
+  void put_link_target(const std::string& path, const std::string& target, Ticket asked);
+
+  /// This mount changed the file: attributes and link target are unknown until asked again.
+  void changed(const std::string& path);
+  /// This mount made the name: it joins a known listing of its parent.
+  void created(const std::string& path, const Attr& attr);
+  /// This mount removed the name.
+  void removed(const std::string& path);
+  /// This mount renamed; what was known of the source's attributes is known of the target.
+  void renamed(const std::string& from, const std::string& to);
+  /// Adds to the known link count of `path`, if there is one.
+  void adjust_links(const std::string& path, int by);
+  /// Forgets the path and all below it.
+  void forget_tree(const std::string& path);
+
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  struct Listing {
+    std::unordered_map<std::string, FileType> names;
+    rt::TimePoint expires;
+    rt::TimePoint proves_absence_until;
+  };
+  struct Entry {
+    std::optional<Attr> attr;
+    rt::TimePoint attr_expires;
+    std::uint32_t last_links = 0;  // survives attr: only listings tell it
+    std::optional<rt::TimePoint> absent_until;
+    std::optional<Listing> listing;
+    std::optional<std::string> target;
+    rt::TimePoint target_expires;
+    Ticket changed_at = 0;
+    std::list<std::string>::iterator age;
+  };
+
+  Entry* find(const std::string& path);
+  Entry& touch(const std::string& path);
+  /// The entry to store an answer in, or nothing if it was changed since `asked`.
+  Entry* accept(const std::string& path, Ticket asked);
+  void set_attr(Entry& entry, const Attr& attr);
+  Listing* parent_listing(const std::string& path);
+  void evict();
+
+  rt::Loop& loop_;
+  NameCacheOptions options_;
+  std::unordered_map<std::string, Entry> entries_;
+  std::list<std::string> ages_;  // front: least recently used
+  Ticket sequence_ = 1;
+  Ticket floor_ = 0;  // answers asked for before it are not kept at all
+};
+
+}  // namespace ply::cache

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "os/uv_loop.h"
+#include "rt/scope.h"
+#include "vfs/file_system.h"
+
+struct fuse_session;
+struct fuse_buf;
+
+namespace ply::fuse {
+
+/// A mounted file system: requests of the kernel in, replies out, on the engine's loop. Mounts in mount(), unmounts
+/// at the latest when destroyed.
+class Session {
+ public:
+  Session(os::UvLoop& loop, vfs::FileSystem& files, Logger& log);
+  ~Session();
+
+  /// Mounts on `mount_point` with options as mount(8) and libfuse's low level know them ("ro", "fsname=...").
+  Status mount(const std::vector<std::string>& options, const std::string& mount_point);
+  /// Begins to serve. `on_unmounted` is called once, when the kernel has let go of the mount.
+  void start(std::function<void()> on_unmounted);
+  /// Takes the mount away; no request comes after it.
+  void unmount();
+  /// Waits until every request has been answered.
+  rt::Task<void> finish() { return requests_.join(); }
+
+  // For the table of operations.
+  vfs::FileSystem& files() { return files_; }
+  Logger& log() { return log_; }
+  void run(rt::Task<void> request) { requests_.spawn(std::move(request)); }
+
+ private:
+  void receive();
+  void update_interest();
+
+  os::UvLoop& loop_;
+  vfs::FileSystem& files_;
+  Logger& log_;
+  rt::Scope requests_;
+  fuse_session* session_ = nullptr;
+  bool mounted_ = false;
+  std::unique_ptr<fuse_buf> buffer_;
+  std::optional<os::UvLoop::Watcher> watcher_;
+  std::function<void()> on_unmounted_;
+  bool gate_closed_ = false;
+};
+
+}  // namespace ply::fuse

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
+#include <limits>
+
+#include "base/path.h"
+#include "vfs/file_system.h"
+
+namespace ply::vfs {
+
+namespace {
+
+/// SFTP v3 carries unsigned 32-bit seconds: 1970 to 2106.
+bool fits_protocol(std::int64_t seconds) {
+  return seconds >= 0 && seconds <= std::numeric_limits<std::uint32_t>::max();
+}
+
+}  // namespace
+
+rt::Task<Result<branch::KnownAttr>> FileSystem::current_attr(NodePtr node) {
+  const auto path = inodes_.path(*node);
+  if (path) {
+    branch::Branch& branch = branch_at(*path);
+    auto known = branch.known(*path);
+    if (known && *known) co_return std::move(*known);
+  }
+  branch::KnownAttr out;
+  if (is_dirty(*node)) {
+    // The server's answer would be out of date on arrival; present() adds what is being written.
+    out.attr = node->base;
+    co_return out;
+  }
+  if (!node->open.empty()) {
+    // The handle, not the name: the name may stand for another file by now.
+    branch::Branch& branch = path ? branch_at(*path) : tree_->first();
+    const auto asked = branch.ticket();
+    auto attr = co_await node->open.front()->file->stat();
+    if (attr) {
+      if (attr->nlink == 0) attr->nlink = node->base.nlink;
+      out.attr = *attr;
+      if (path) {
+        branch.learn(*path, *attr, asked);
+        if (auto kept = branch.known(*path); kept && *kept) out = **kept;
+      }
+      co_return out;
+    }
+    if (!path) co_return std::move(attr).error();
+  }
+  if (!path) co_return Errc::Stale;
+  co_return co_await branch_at(*path).stat(*path);
+}
+
+rt::Task<Result<AttrReply>> FileSystem::get_attr(NodeId id) {
+  PLY_CO_TRY(node, node_of(id));
+  PLY_CO_TRY(known, co_await current_attr(node));
+  if (known.attr.type != node->type) co_return Errc::Stale;  // replaced on the server: the kernel looks again
+  co_return attr_reply(*node, known.attr, known.validity);
+}
+
+/// The change with times as seconds; of two times, the one that is to stay is looked up, since the protocol always
+/// sets both.
+rt::Task<Result<AttrChange>> FileSystem::with_times(NodePtr node, SetAttr change) {
+  AttrChange out;
+  out.size = change.size;
+  out.mode = change.mode;
+  out.uid = change.uid;
+  out.gid = change.gid;
+  if (!change.atime && !change.mtime) co_return out;
+  const std::int64_t now = loop_.wall_seconds();
+  const auto seconds = [now](const TimeChange& time) {
+    const auto* const value = std::get_if<std::int64_t>(&time);
+    return value ? *value : now;
+  };
+  if (change.atime) out.atime = seconds(*change.atime);
+  if (change.mtime) out.mtime = seconds(*change.mtime);
+  if (!out.atime || !out.mtime) {
+    PLY_CO_TRY(current, co_await current_attr(node));
+    if (!out.atime) out.atime = current.attr.atime;
+    if (!out.mtime) out.mtime = current.attr.mtime;
+  }
+  if (!fits_protocol(*out.atime) || !fits_protocol(*out.mtime))
+    co_return Error(Errc::OutOfRange, "SFTP v3 carries times from 1970 to 2106");
+  co_return out;
+}
+
+/// Through an open handle where there is one (the kernel sends fchmod, fchown and futimens without it, and the name
+/// may be gone), else by path.
+rt::Task<Status> FileSystem::apply_change(NodePtr node, AttrChange change) {
+  branch::OpenFile* through = nullptr;
+  for (OpenHandle* const handle : node->open)
+    if (!change.size || handle->file->mode().write) through = handle->file.get();
+  const auto path = inodes_.path(*node);
+  if (through != nullptr) {
+    Status done = co_await through->set_attr(change);
+    if (path) branch_at(*path).changed(*path);
+    co_return std::move(done);
+  }
+  if (!path) co_return Errc::Stale;
+  const auto follow = node->type == FileType::Symlink ? store::Follow::No : store::Follow::Yes;
+  co_return co_await branch_at(*path).set_attr(*path, change, follow);
+}
+
+rt::Task<Result<AttrReply>> FileSystem::set_attr(NodeId id, SetAttr change) {
+  PLY_CO_TRY(node, node_of(id));
+  // A late write would undo a size or a time that is set now, and clear set-id bits.
+  co_await drain(node);
+  PLY_CO_TRY(wanted, co_await with_times(node, change));
+  if (!wanted.empty()) {
+    PLY_CO_CHECK(applied, co_await apply_change(node, wanted));
+    note_change(*node);
+    // Other names of the inode show the change too.
+    for (const Node::Name& name : node->names) {
+      const auto path = inodes_.path(*name.parent, name.name);
+      if (path) branch_at(*path).changed(*path);
+    }
+    // Our own truncation leaves the kernel's pages right.
+    if (wanted.size && node->pages) node->pages->size = *wanted.size;
+  }
+  PLY_CO_TRY(known, co_await current_attr(node));
+  co_return attr_reply(*node, known.attr, known.validity);
+}
+
+rt::Task<Status> FileSystem::check_execute(NodeId id) {
+  PLY_CO_TRY(node, node_of(id));
+  PLY_CO_TRY(known, co_await current_attr(node));
+  const FileStat stat = present(*node, known.attr);
+  if (stat.attr.is_regular() && (stat.attr.mode & 0111) == 0) co_return Errc::PermissionDenied;
+  co_return Status();
+}
+
+rt::Task<Result<FsStats>> FileSystem::statfs(NodeId id) {
+  PLY_CO_TRY(node, node_of(id));
+  const auto path = inodes_.path(*node);
+  // Of a removed file's file system the root's is the best guess.
+  co_return co_await branch_at(path.value_or("")).statfs(path.value_or(""));
+}
+
+}  // namespace ply::vfs

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <algorithm>
+
+#include "base/path.h"
+#include "vfs/file_system.h"
+
+namespace ply::vfs {
+
+namespace {
+
+store::OpenMode open_mode(const OpenFlags& flags) {
+  store::OpenMode mode;
+  mode.read = flags.read;
+  mode.write = flags.write;
+  mode.append = flags.append && flags.write;
+  mode.truncate = flags.truncate;
+  return mode;
+}
+
+}  // namespace
+
+/// True if pages that the kernel kept of this inode are still the file's. A file that had changed within the second
+/// in which its pages were read may change again without a new mtime: such pages are not trusted.
+bool FileSystem::pages_still_good(Node& node, const Attr& attr) {
+  const ContentVersion now{attr.size, attr.mtime};
+  const bool same = node.pages == now;
+  constexpr std::int64_t kSettled = 2;
+  const std::int64_t server_now = loop_.wall_seconds() + clock_ahead_;
+  node.pages.reset();
+  if (attr.mtime + kSettled <= server_now) node.pages = now;
+  return same;
+}
+
+OpenReply FileSystem::register_handle(const NodePtr& node, std::unique_ptr<branch::OpenFile> file, const Attr& attr,
+                                      OpenFlags flags) {
+  auto handle = std::make_unique<OpenHandle>();
+  handle->id = next_handle_++;
+  handle->node = node;
+  handle->file = std::move(file);
+  node->open.push_back(handle.get());
+  node->base = attr;
+
+  OpenReply reply;
+  reply.handle = handle->id;
+  const bool pages_good = pages_still_good(*node, attr);
+  reply.keep_page_cache = options_.page_cache == PageCache::Keep ||
+                          (options_.page_cache == PageCache::Auto && pages_good && !flags.truncate);
+  // Files of size 0 that have content (/proc on the server) are read to their end, past the kernel's idea of it. An
+  // empty file that is opened for writing too may be mapped later, which direct I/O would forbid.
+  const bool looks_empty = attr.size == 0 && !flags.write && !is_dirty(*node);
+  reply.bypass_page_cache = options_.page_cache == PageCache::Bypass || looks_empty;
+  handle->bypasses_page_cache = reply.bypass_page_cache;
+  handles_.emplace(handle->id, std::move(handle));
+  return reply;
+}
+
+rt::Task<Result<OpenReply>> FileSystem::open(NodeId id, OpenFlags flags) {
+  PLY_CO_TRY(node, node_of(id));
+  if (flags.truncate) co_await drain(node);
+  const auto path = inodes_.path(*node);
+  if (!path) co_return Errc::Stale;
+  branch::Branch& branch = branch_at(*path);
+  PLY_CO_TRY(opened, co_await branch.open(*path, open_mode(flags)));
+  if (opened.attr.type != node->type && opened.attr.type != FileType::Unknown && !opened.attr.is_symlink()) {
+    // Another file has taken the name: the kernel looks again and finds it.
+    Status closed = co_await opened.file->close();
+    (void)closed;
+    co_return Errc::Stale;
+  }
+  if (flags.truncate) note_change(*node);
+  co_return register_handle(node, std::move(opened.file), opened.attr, flags);
+}
+
+rt::Task<Result<CreateReply>> FileSystem::create(NodeId directory, std::string name, std::uint32_t mode,
+                                                 OpenFlags flags, Caller caller) {
+  PLY_CO_TRY(place, place_of(directory, name));
+  const store::NewNode wanted = co_await new_node(place, mode, caller, FileType::Regular);
+  branch::Branch& branch = branch_at(place.path);
+  store::OpenMode how = open_mode(flags);
+  how.truncate = false;  // a new file is empty
+  auto opened = co_await branch.create(place.path, how, wanted);
+  if (opened.failed_with(Errc::Exists) && !flags.exclusive)
+    co_return co_await open_existing(place, std::move(name), flags);
+  if (!opened) co_return std::move(opened).error();
+
+  clock_ahead_ = opened->attr.mtime - loop_.wall_seconds();
+  inodes_.detach(place.directory, name);  // whatever had the name before is gone
+  const NodePtr node = inodes_.adopt(place.directory, name, FileType::Regular);
+  note_change(*place.directory);
+  branch.changed(std::string(parent_of(place.path)));
+  CreateReply reply;
+  const Attr attr = opened->attr;
+  reply.open = register_handle(node, std::move(opened->file), attr, flags);
+  const auto known = branch.known(place.path);
+  const rt::Duration validity = known && *known ? (*known)->validity : rt::Duration::zero();
+  reply.entry = entry_reply(node, attr, validity);
+  co_return reply;
+}
+
+/// The name appeared on the server after the kernel had looked for it.
+rt::Task<Result<CreateReply>> FileSystem::open_existing(Place place, std::string name, OpenFlags flags) {
+  branch::Branch& branch = branch_at(place.path);
+  branch.changed(place.path);
+  PLY_CO_TRY(known, co_await branch.stat(place.path));
+  if (known.attr.is_directory()) co_return Errc::IsDirectory;
+  // A link must be followed by the kernel, which does that when told that what it knew is stale.
+  if (!known.attr.is_regular() && known.attr.type != FileType::Unknown) co_return Errc::Stale;
+  CreateReply reply;
+  const NodePtr node = inodes_.adopt(place.directory, name, known.attr.type);
+  const NodeId id = node->id;
+  reply.entry = entry_reply(node, known.attr, known.validity);
+  auto opened = co_await open(id, flags);
+  if (!opened) {
+    inodes_.forget(id, 1);
+    co_return std::move(opened).error();
+  }
+  reply.open = *opened;
+  reply.entry.stat = present(*node, node->base);
+  co_return reply;
+}
+
+rt::Task<Result<Buffer>> FileSystem::read(HandleId id, std::uint64_t offset, std::size_t size) {
+  PLY_CO_TRY(handle, handle_of(id));
+  const NodePtr node = handle->node;
+  const auto covers = [&](const OpenHandle* other) {
+    return other->file->overlaps(offset, size) || (other->page_writer && other->page_writer->overlaps(offset, size));
+  };
+  if (std::any_of(node->open.begin(), node->open.end(), covers)) co_await drain(node);
+  PLY_CO_TRY(again, handle_of(id));
+  if (!again->bypasses_page_cache) {
+    // The kernel asks for whole pages, but believes the size that it was told: asking the server for no more spares
+    // the question whether the file really ends there.
+    const std::uint64_t end = std::max(node->base.size, dirty_end(*node));
+    if (offset >= end) co_return Buffer();
+    size = static_cast<std::size_t>(std::min<std::uint64_t>(size, end - offset));
+  }
+  co_return co_await again->file->read(offset, size);
+}
+
+rt::Task<Result<branch::OpenFile*>> FileSystem::writer_for(OpenHandle* handle, WriteOrigin origin) {
+  const bool misplaced = origin == WriteOrigin::PageCache && handle->file->mode().append;
+  if (!misplaced) co_return handle->file.get();
+  if (!handle->page_writer) {
+    const HandleId id = handle->id;
+    const auto path = inodes_.path(*handle->node);
+    if (!path) co_return Error(Errc::Io, "no handle for a removed file's pages");
+    store::OpenMode mode;
+    mode.write = true;
+    PLY_CO_TRY(opened, co_await branch_at(*path).open(*path, mode));
+    PLY_CO_TRY(again, handle_of(id));
+    if (again->page_writer) {
+      Status closed = co_await opened.file->close();
+      (void)closed;
+    } else {
+      again->page_writer = std::move(opened.file);
+    }
+    co_return again->page_writer.get();
+  }
+  co_return handle->page_writer.get();
+}
+
+rt::Task<Status> FileSystem::write(HandleId id, std::uint64_t offset, Buffer data, WriteOrigin origin) {
+  PLY_CO_TRY(handle, handle_of(id));
+  collect_failures(*handle->node);
+  PLY_CO_CHECK(earlier, take_failure(*handle));
+  PLY_CO_TRY(writer, co_await writer_for(handle, origin));
+  const NodePtr node = handle->node;
+  Status written = co_await writer->write(offset, std::move(data));
+  note_change(*node);
+  for (const Node::Name& name : node->names) {
+    const auto path = inodes_.path(*name.parent, name.name);
+    if (path) branch_at(*path).changed(*path);
+  }
+  // Through this mount the kernel's pages follow the writes, but what the server will call the result is not known.
+  node->pages.reset();
+  if (!written) {
+    // Told here: not again at the next call of the same descriptor.
+    const auto still = handle_of(id);
+    if (still) {
+      collect_failures(*node);
+      Status told = take_failure(**still);
+      (void)told;
+    }
+  }
+  co_return std::move(written);
+}
+
+rt::Task<Status> FileSystem::flush(HandleId id) {
+  PLY_CO_TRY(handle, handle_of(id));
+  const NodePtr node = handle->node;
+  if (is_dirty(*node)) {
+    co_await drain(node);
+    for (const Node::Name& name : node->names) {
+      const auto path = inodes_.path(*name.parent, name.name);
+      if (path) branch_at(*path).changed(*path);
+    }
+  }
+  collect_failures(*node);
+  PLY_CO_TRY(again, handle_of(id));
+  co_return take_failure(*again);
+}
+
+rt::Task<Status> FileSystem::sync(HandleId id) {
+  PLY_CO_CHECK(flushed, co_await flush(id));
+  PLY_CO_TRY(handle, handle_of(id));
+  Status synced = co_await handle->file->sync();
+  // As far as the server can tell, acknowledged is all there is.
+  if (synced.failed_with(Errc::Unsupported)) co_return Status();
+  co_return std::move(synced);
+}
+
+void FileSystem::close_failed(const OpenHandle& handle, const Error& why) {
+  const auto path = inodes_.path(*handle.node);
+  log_.problem("data written to {} did not reach the server: {}", path.value_or("(a removed file)"), why.message());
+}
+
+rt::Task<void> FileSystem::release(HandleId id) {
+  const auto found = handles_.find(id);
+  if (found == handles_.end()) co_return;
+  const NodePtr node = found->second->node;
+  // What was written after the last close(2), through a mapping for example.
+  if (is_dirty(*node)) co_await drain(node);
+  collect_failures(*node);
+  const auto again = handles_.find(id);
+  if (again == handles_.end()) co_return;
+  const std::unique_ptr<OpenHandle> handle = std::move(again->second);
+  handles_.erase(again);
+  std::erase(node->open, handle.get());
+  Status closed = co_await handle->file->close();
+  if (handle->page_writer) {
+    Status page_closed = co_await handle->page_writer->close();
+    if (closed && !page_closed) closed = std::move(page_closed);
+  }
+  Status unreported = take_failure(*handle);
+  if (!unreported) close_failed(*handle, unreported.error());
+  else if (!closed && handle->file->mode().write && !closed.failed_with(Errc::ConnectionLost))
+    close_failed(*handle, closed.error());
+  inodes_.drop_if_unused(node);
+}
+
+rt::Task<Result<std::uint64_t>> FileSystem::copy_range(HandleId from, std::uint64_t from_offset, HandleId to,
+                                                       std::uint64_t to_offset, std::uint64_t length) {
+  PLY_CO_TRY(first_source, handle_of(from));
+  PLY_CO_TRY(first_target, handle_of(to));
+  if (first_source->node == first_target->node) co_return Errc::Unsupported;  // copy-data refuses one file
+  const NodePtr source_node = first_source->node;
+  const NodePtr target_node = first_target->node;
+  co_await drain(source_node);
+  co_await drain(target_node);
+  PLY_CO_TRY(source, handle_of(from));
+  PLY_CO_TRY(target, handle_of(to));
+  PLY_CO_CHECK(earlier, take_failure(*target));
+  if (!source->file->mode().read || !target->file->mode().write) co_return Errc::BadHandle;
+  branch::OpenFile* const writer = target->file.get();
+  branch::OpenFile* const reader = source->file.get();
+  auto copied = co_await writer->copy_from(*reader, from_offset, length, to_offset);
+  note_change(*target_node);
+  target_node->pages.reset();
+  const auto path = inodes_.path(*target_node);
+  if (path) branch_at(*path).changed(*path);
+  co_return std::move(copied);
+}
+
+/// The server does not tell where a file has holes: all of it is data.
+rt::Task<Result<std::uint64_t>> FileSystem::seek(HandleId id, std::uint64_t offset, Seek what) {
+  PLY_CO_TRY(handle, handle_of(id));
+  const NodePtr node = handle->node;
+  PLY_CO_TRY(known, co_await current_attr(node));
+  const std::uint64_t size = present(*node, known.attr).attr.size;
+  if (offset >= size) co_return Errc::NoSuchOffset;
+  co_return what == Seek::Data ? offset : size;
+}
+
+/// posix_fallocate promises that later writes find room. What can be done over SFTP: refuse where there is not enough
+/// room now, and grow the file.
+rt::Task<Status> FileSystem::allocate(HandleId id, std::uint64_t offset, std::uint64_t length) {
+  PLY_CO_TRY(handle, handle_of(id));
+  const NodePtr node = handle->node;
+  co_await drain(node);
+  PLY_CO_TRY(known, co_await current_attr(node));
+  const std::uint64_t end = offset + length;
+  if (end <= known.attr.size) co_return Status();
+  const auto path = inodes_.path(*node);
+  const std::string where = path.value_or("");
+  auto stats = co_await branch_at(where).statfs(where);
+  if (stats && stats->blocks_available * stats->fragment_size < end - known.attr.size) co_return Errc::NoSpace;
+  AttrChange grow;
+  grow.size = end;
+  PLY_CO_CHECK(grown, co_await apply_change(node, grow));
+  note_change(*node);
+  co_return Status();
+}
+
+}  // namespace ply::vfs

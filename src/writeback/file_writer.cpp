@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "writeback/file_writer.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace ply::writeback {
+
+FileWriter::FileWriter(rt::Loop& loop, store::File& file, rt::Semaphore& budget, WriterOptions options,
+                       std::function<void(const Error&)> on_failure)
+    : loop_(loop),
+      file_(file),
+      budget_(budget),
+      options_(options),
+      on_failure_(std::move(on_failure)),
+      scope_(loop),
+      order_(loop),
+      acknowledged_(loop) {}
+
+FileWriter::~FileWriter() {
+  assert(!is_dirty());
+  loop_.cancel(timer_);
+}
+
+bool FileWriter::overlaps(std::uint64_t offset, std::uint64_t size) const {
+  if (options_.append) return is_dirty();  // where appended data lands is the server's to say
+  const auto meets = [&](std::uint64_t other, std::uint64_t other_size) {
+    return offset < other + other_size && other < offset + size;
+  };
+  if (gathered_size() > 0 && meets(gathered_offset_, gathered_size())) return true;
+  return std::any_of(under_way_.begin(), under_way_.end(),
+                     [&](const Extent& extent) { return meets(extent.offset, extent.size); });
+}
+
+std::uint64_t FileWriter::dirty_end() const {
+  std::uint64_t end = gathered_size() > 0 ? gathered_offset_ + gathered_size() : 0;
+  for (const Extent& extent : under_way_) end = std::max(end, extent.offset + extent.size);
+  return end;
+}
+
+rt::Task<Status> FileWriter::write(std::uint64_t offset, Buffer data) {
+  if (data.empty()) co_return Status();
+  co_await budget_.acquire(data.size());
+  {
+    rt::Mutex::Guard guard = co_await order_.lock();
+    const bool continues = gathered_size() > 0 && (options_.append || offset == gathered_offset_ + gathered_size());
+    if (gathered_size() > 0 && !continues) co_await send_gathered();
+    if (gathered_size() == 0) {
+      gathered_offset_ = offset;
+      gathered_ = std::move(data);
+    } else {
+      gathered_.append(data.span());
+    }
+    if (gathered_size() >= options_.piece_size || options_.synchronous) co_await send_gathered();
+    else arm_timer();
+  }
+  if (!options_.synchronous) co_return Status();
+  last_failure_.reset();
+  co_await drain();
+  if (last_failure_) co_return last_failure_->clone();
+  co_return Status();
+}
+
+/// Requires: order_ is held.
+rt::Task<void> FileWriter::send_gathered() {
+  if (gathered_size() == 0) co_return;
+  Buffer data = std::move(gathered_);
+  gathered_ = Buffer();
+  const std::uint64_t offset = gathered_offset_;
+  const std::uint64_t size = data.size();
+  const auto extent = under_way_.insert(under_way_.end(), Extent{next_sequence_++, offset, size});
+  // Two writes of the same bytes must arrive in order, and a server may serve requests in any order: the later one
+  // waits for the earlier one's acknowledgement. Appended data always does.
+  const auto must_wait = [&] {
+    return std::any_of(under_way_.begin(), under_way_.end(), [&](const Extent& other) {
+      if (other.sequence >= extent->sequence) return false;
+      return options_.append || (offset < other.offset + other.size && other.offset < offset + size);
+    });
+  };
+  while (must_wait()) co_await acknowledged_.wait();
+  scope_.spawn(send(extent, std::move(data)));
+}
+
+rt::Task<void> FileWriter::send(std::list<Extent>::iterator extent, Buffer data) {
+  Status written = co_await file_.write(extent->offset, std::move(data));
+  budget_.release(extent->size);
+  under_way_.erase(extent);
+  if (!written) {
+    last_failure_ = written.error().clone();
+    on_failure_(written.error());
+  }
+  acknowledged_.wake_all();
+}
+
+void FileWriter::arm_timer() {
+  if (timer_ != 0) return;
+  timer_ = loop_.after(options_.max_age, [this] {
+    timer_ = 0;
+    if (gathered_size() > 0) scope_.spawn(send_when_old());
+  });
+}
+
+rt::Task<void> FileWriter::send_when_old() {
+  rt::Mutex::Guard guard = co_await order_.lock();
+  co_await send_gathered();
+}
+
+rt::Task<void> FileWriter::drain() {
+  {
+    rt::Mutex::Guard guard = co_await order_.lock();
+    co_await send_gathered();
+  }
+  const std::uint64_t last = next_sequence_;
+  const auto waits = [&] {
+    return std::any_of(under_way_.begin(), under_way_.end(),
+                       [&](const Extent& extent) { return extent.sequence < last; });
+  };
+  while (waits()) co_await acknowledged_.wait();
+}
+
+rt::Task<void> FileWriter::finish() {
+  co_await drain();
+  co_await scope_.join();
+}
+
+}  // namespace ply::writeback
