@@ -24,6 +24,9 @@ OpenFile::OpenFile(Branch& owner, std::unique_ptr<store::File> file, store::Open
               [this](const Error& why) {
                 owner_.log_.warning("background write: {}", why.message());
                 if (!failure_) failure_ = why.clone();
+              },
+              [this] {
+                if (acknowledged_) acknowledged_();
               }) {}
 
 OpenFile::~OpenFile() = default;

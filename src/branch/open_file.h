@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -37,6 +38,8 @@ class OpenFile {
   bool overlaps(std::uint64_t offset, std::uint64_t size) const { return writer_.overlaps(offset, size); }
   std::uint64_t dirty_end() const { return writer_.dirty_end(); }
 
+  /// Called after each write that the server has taken or refused.
+  void on_acknowledged(std::function<void()> callback) { acknowledged_ = std::move(callback); }
   /// The first failure of a background write since the last call.
   std::optional<Error> take_failure();
 
@@ -45,6 +48,7 @@ class OpenFile {
   std::unique_ptr<store::File> file_;
   store::OpenMode mode_;
   std::optional<Error> failure_;
+  std::function<void()> acknowledged_;
   writeback::FileWriter writer_;
 };
 

@@ -124,7 +124,13 @@ rt::Task<std::optional<Errc>> open_cause(SessionPtr session, Attempt attempt, st
 }
 
 /// OpenSSH answers ENOTDIR and ELOOP as "no such file" too.
-rt::Task<std::optional<Errc>> missing_cause(SessionPtr session, std::string path) {
+rt::Task<std::optional<Errc>> missing_cause(SessionPtr session, Attempt attempt, std::string path, std::string other) {
+  if (attempt == Attempt::Rename) co_return co_await rename_cause(session, path, other);
+  if (attempt == Attempt::Link) co_return std::nullopt;
+  if (attempt == Attempt::RemoveDirectory || attempt == Attempt::List) {
+    auto there = co_await look(session, path);
+    if (there && !there->is_directory()) co_return Errc::NotDirectory;
+  }
   auto parent = co_await session->attrs_call(sftp::make_simple(sftp::PacketType::Stat, parent_directory(path)));
   if (parent && parent->type != FileType::Unknown && !parent->is_directory()) co_return Errc::NotDirectory;
   co_return std::nullopt;
@@ -145,8 +151,8 @@ rt::Task<Error> find_cause(SessionPtr session, Attempt attempt, Error failure, s
   if (failure.is(Errc::PermissionDenied) && changes_metadata(attempt)) {
     // chmod, chown and utimes of another's file: POSIX says EPERM, the protocol has one code for both.
     cause = Errc::NotPermitted;
-  } else if (failure.is(Errc::NotFound) && attempt != Attempt::Rename && attempt != Attempt::Link) {
-    cause = co_await missing_cause(session, path);
+  } else if (failure.is(Errc::NotFound)) {
+    cause = co_await missing_cause(session, attempt, path, other);
   } else if (failure.is(Errc::InvalidArgument) && attempt == Attempt::ReadLink) {
     cause = Errc::InvalidArgument;
   } else if (failure.is(Errc::Failure)) {

@@ -231,8 +231,11 @@ rt::Task<Result<std::vector<DirEntry>>> RemoteStore::list(std::string path) {
   std::optional<Error> failure;
   // The window grows while answers come, as the directory proves to be large.
   std::size_t window = options_.pipeline_listing ? 2 : 1;
-  for (bool at_end = false; !at_end && !failure;) {
-    while (under_way.size() < window)
+  bool at_end = false;
+  while (!failure && !(at_end && under_way.empty())) {
+    // After the end, what is under way is still looked at: a server that serves out of order may answer an earlier
+    // request with the end and a later one with names.
+    while (!at_end && under_way.size() < window)
       under_way.push_back(rt::start(scope, session->names_call(sftp::make_simple(PacketType::Readdir, *handle))));
     Names names = co_await under_way.front().join();
     under_way.pop_front();

@@ -107,11 +107,7 @@ rt::Task<Result<AttrReply>> FileSystem::set_attr(NodeId id, SetAttr change) {
   if (!wanted.empty()) {
     PLY_CO_CHECK(applied, co_await apply_change(node, wanted));
     note_change(*node);
-    // Other names of the inode show the change too.
-    for (const Node::Name& name : node->names) {
-      const auto path = inodes_.path(*name.parent, name.name);
-      if (path) branch_at(*path).changed(*path);
-    }
+    forget_attributes(*node);  // other names of the inode show the change too
     // Our own truncation leaves the kernel's pages right.
     if (wanted.size && node->pages) node->pages->size = *wanted.size;
   }

@@ -54,10 +54,26 @@ std::uint64_t FileSystem::dirty_end(const Node& node) {
   return end;
 }
 
+bool FileSystem::overlaps_dirty(const Node& node, std::uint64_t offset, std::uint64_t size,
+                                const branch::OpenFile* except) {
+  for (const OpenHandle* handle : node.open)
+    for (const branch::OpenFile* file : {handle->file.get(), handle->page_writer.get()})
+      if (file != nullptr && file != except && file->overlaps(offset, size)) return true;
+  return false;
+}
+
 void FileSystem::note_change(Node& node) { node.ctime = std::max(node.ctime, loop_.wall_seconds()); }
+
+void FileSystem::forget_attributes(const Node& node) {
+  for (const Node::Name& name : node.names) {
+    const auto path = inodes_.path(*name.parent, name.name);
+    if (path) branch_at(*path).changed(*path);
+  }
+}
 
 FileStat FileSystem::present(Node& node, const Attr& attr) {
   node.base = attr;
+  node.base.size = std::max(attr.size, dirty_end(node));
   FileStat out;
   out.ino = node.ino;
   out.attr = attr;
@@ -67,7 +83,7 @@ FileStat FileSystem::present(Node& node, const Attr& attr) {
     out.attr.mode = 0777;
   }
   if (is_dirty(node)) {
-    out.attr.size = std::max(attr.size, dirty_end(node));
+    out.attr.size = node.base.size;
     out.attr.mtime = std::max(attr.mtime, loop_.wall_seconds());
   }
   // SFTP v3 tells no link count but in listings; our own names are the least there are.

@@ -195,7 +195,12 @@ class FileSystem {
   EntryReply entry_reply(const NodePtr& node, const Attr& attr, rt::Duration validity);
   static bool is_dirty(const Node& node);
   static std::uint64_t dirty_end(const Node& node);
+  /// True if a writer of the inode other than `except` has unacknowledged data in the range.
+  static bool overlaps_dirty(const Node& node, std::uint64_t offset, std::uint64_t size,
+                             const branch::OpenFile* except = nullptr);
   void note_change(Node& node);
+  /// What is known of the inode's attributes, under any of its names, is out of date.
+  void forget_attributes(const Node& node);
   /// Waits until the server has all that was written to the inode.
   rt::Task<void> drain(NodePtr node);
   void collect_failures(Node& node);

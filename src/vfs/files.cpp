@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <algorithm>
+#include <limits>
 
 #include "base/path.h"
 #include "vfs/file_system.h"
@@ -37,8 +38,11 @@ OpenReply FileSystem::register_handle(const NodePtr& node, std::unique_ptr<branc
   handle->id = next_handle_++;
   handle->node = node;
   handle->file = std::move(file);
+  // Handles go before their nodes, and the file system after both.
+  handle->file->on_acknowledged([this, written = node.get()] { forget_attributes(*written); });
   node->open.push_back(handle.get());
   node->base = attr;
+  node->base.size = std::max(attr.size, dirty_end(*node));
 
   OpenReply reply;
   reply.handle = handle->id;
@@ -122,15 +126,14 @@ rt::Task<Result<CreateReply>> FileSystem::open_existing(Place place, std::string
 rt::Task<Result<Buffer>> FileSystem::read(HandleId id, std::uint64_t offset, std::size_t size) {
   PLY_CO_TRY(handle, handle_of(id));
   const NodePtr node = handle->node;
-  const auto covers = [&](const OpenHandle* other) {
-    return other->file->overlaps(offset, size) || (other->page_writer && other->page_writer->overlaps(offset, size));
-  };
-  if (std::any_of(node->open.begin(), node->open.end(), covers)) co_await drain(node);
+  if (overlaps_dirty(*node, offset, size)) co_await drain(node);
   PLY_CO_TRY(again, handle_of(id));
-  if (!again->bypasses_page_cache) {
-    // The kernel asks for whole pages, but believes the size that it was told: asking the server for no more spares
-    // the question whether the file really ends there.
-    const std::uint64_t end = std::max(node->base.size, dirty_end(*node));
+  // The kernel asks for whole pages, but believes the size that it was told: asking the server for no more spares the
+  // question whether the file really ends there.
+  const auto path = inodes_.path(*node);
+  const auto known = path ? branch_at(*path).known(*path) : std::nullopt;
+  if (!again->bypasses_page_cache && known && *known) {
+    const std::uint64_t end = std::max((*known)->attr.size, dirty_end(*node));
     if (offset >= end) co_return Buffer();
     size = static_cast<std::size_t>(std::min<std::uint64_t>(size, end - offset));
   }
@@ -153,6 +156,7 @@ rt::Task<Result<branch::OpenFile*>> FileSystem::writer_for(OpenHandle* handle, W
       (void)closed;
     } else {
       again->page_writer = std::move(opened.file);
+      again->page_writer->on_acknowledged([this, written = again->node.get()] { forget_attributes(*written); });
     }
     co_return again->page_writer.get();
   }
@@ -165,12 +169,16 @@ rt::Task<Status> FileSystem::write(HandleId id, std::uint64_t offset, Buffer dat
   PLY_CO_CHECK(earlier, take_failure(*handle));
   PLY_CO_TRY(writer, co_await writer_for(handle, origin));
   const NodePtr node = handle->node;
+  // Each descriptor sends its own writes in order; what another has not sent yet must not land on top of these later.
+  // Where appended data lands is not known, so it meets everything.
+  const bool appends = writer->mode().append;
+  const std::uint64_t from = appends ? 0 : offset;
+  const std::uint64_t length = appends ? std::numeric_limits<std::uint64_t>::max() : data.size();
+  if (overlaps_dirty(*node, from, length, writer)) co_await drain(node);
+  node->base.size = std::max(node->base.size, offset + data.size());
+  forget_attributes(*node);
   Status written = co_await writer->write(offset, std::move(data));
   note_change(*node);
-  for (const Node::Name& name : node->names) {
-    const auto path = inodes_.path(*name.parent, name.name);
-    if (path) branch_at(*path).changed(*path);
-  }
   // Through this mount the kernel's pages follow the writes, but what the server will call the result is not known.
   node->pages.reset();
   if (!written) {
@@ -188,13 +196,7 @@ rt::Task<Status> FileSystem::write(HandleId id, std::uint64_t offset, Buffer dat
 rt::Task<Status> FileSystem::flush(HandleId id) {
   PLY_CO_TRY(handle, handle_of(id));
   const NodePtr node = handle->node;
-  if (is_dirty(*node)) {
-    co_await drain(node);
-    for (const Node::Name& name : node->names) {
-      const auto path = inodes_.path(*name.parent, name.name);
-      if (path) branch_at(*path).changed(*path);
-    }
-  }
+  if (is_dirty(*node)) co_await drain(node);
   collect_failures(*node);
   PLY_CO_TRY(again, handle_of(id));
   co_return take_failure(*again);

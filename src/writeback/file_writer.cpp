@@ -7,12 +7,13 @@
 namespace ply::writeback {
 
 FileWriter::FileWriter(rt::Loop& loop, store::File& file, rt::Semaphore& budget, WriterOptions options,
-                       std::function<void(const Error&)> on_failure)
+                       std::function<void(const Error&)> on_failure, std::function<void()> on_acknowledged)
     : loop_(loop),
       file_(file),
       budget_(budget),
       options_(options),
       on_failure_(std::move(on_failure)),
+      on_acknowledged_(std::move(on_acknowledged)),
       scope_(loop),
       order_(loop),
       acknowledged_(loop) {}
@@ -89,6 +90,7 @@ rt::Task<void> FileWriter::send(std::list<Extent>::iterator extent, Buffer data)
     last_failure_ = written.error().clone();
     on_failure_(written.error());
   }
+  on_acknowledged_();
   acknowledged_.wake_all();
 }
 

@@ -22,12 +22,13 @@ struct WriterOptions {
 
 /// Writes of one open file that the server does not have yet. `write` returns when the data is taken; it is sent in
 /// the background, within a budget that all files of a mount share (a full one delays the reply). Failures are told
-/// to `on_failure`, which must bring them to a caller.
+/// to `on_failure`, which must bring them to a caller; `on_acknowledged` is called after each piece that the server has
+/// taken or refused: what was known of the file's size and times is out of date then.
 /// Requires at destruction: finish() awaited.
 class FileWriter {
  public:
   FileWriter(rt::Loop& loop, store::File& file, rt::Semaphore& budget, WriterOptions options,
-             std::function<void(const Error&)> on_failure);
+             std::function<void(const Error&)> on_failure, std::function<void()> on_acknowledged);
   ~FileWriter();
 
   /// Takes a copy of `data` before its first suspension. A failure is only returned if synchronous.
@@ -60,6 +61,7 @@ class FileWriter {
   rt::Semaphore& budget_;
   WriterOptions options_;
   std::function<void(const Error&)> on_failure_;
+  std::function<void()> on_acknowledged_;
   rt::Scope scope_;
   rt::Mutex order_;  // decides the order of pieces; held while a piece waits for one it overlaps
 

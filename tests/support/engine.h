@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <memory>
+
+#include "base/metrics.h"
+#include "store/remote_store.h"
+#include "support/fake_server.h"
+#include "vfs/file_system.h"
+
+namespace ply::test {
+
+struct EngineOptions {
+  Personality personality;
+  branch::BranchOptions branch;
+  vfs::Options files;
+  store::RemoteStoreOptions remote;
+  rt::Duration delay = std::chrono::milliseconds(10);
+};
+
+/// The whole engine below FUSE over a fake server whose "/base" is mounted: the kernel's part is played by calls to
+/// `files`.
+class Engine {
+ public:
+  explicit Engine(std::uint64_t seed, EngineOptions options = {});
+  ~Engine();
+
+  template <class T>
+  T run(rt::Task<T> task) {
+    return loop.run(std::move(task));
+  }
+
+  /// As programs do it: by path below the mount, with lookups on the way. Failures as Result.
+  Result<vfs::NodeId> look_up(const std::string& path);
+  Result<vfs::AttrReply> stat(const std::string& path);
+  Result<std::string> read_file(const std::string& path);
+  Status write_file(const std::string& path, const std::string& content);
+  Result<std::vector<std::string>> list(const std::string& path);
+
+  SimLoop loop;
+  FakeTree tree;
+  WireMeter meter;
+  FakeDialer* dialer = nullptr;
+  std::unique_ptr<vfs::FileSystem> files;
+
+ private:
+  NullLogger log_;
+};
+
+}  // namespace ply::test

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rt/byte_stream.h"
+#include "sftp/wire.h"
+#include "support/fake_tree.h"
+#include "support/sim_loop.h"
+
+namespace ply::test {
+
+/// What kind of server to be. The default is OpenSSH's: strict order, handles from a last-in-first-out free list.
+struct Personality {
+  bool extensions = true;
+  bool out_of_order = false;     ///< requests may overtake each other
+  bool short_reads = false;      ///< a READ may answer less than is there
+  bool refuse_append = false;
+  bool refuse_read_write = false;
+  bool refuse_setstat = false;
+  std::uint64_t max_transfer = 261120;
+  std::string banner;            ///< printed before SFTP begins
+  std::uint32_t version = 3;
+};
+
+/// An SFTP server in this process, over real bytes. One per connection; the tree is shared.
+class FakeServer : public std::enable_shared_from_this<FakeServer> {
+ public:
+  FakeServer(SimLoop& loop, FakeTree& tree, Personality personality)
+      : loop_(loop), tree_(tree), personality_(std::move(personality)) {}
+
+  /// Bytes from the client; replies go to `send`.
+  void receive(ByteSpan bytes);
+  std::function<void(Buffer)> send;
+
+  /// Requests served, by packet type.
+  std::map<sftp::PacketType, int> served;
+  /// Changes a reply before it is sent (hostile servers); returning nothing drops it.
+  std::function<std::optional<Buffer>(sftp::PacketType request, Buffer reply)> tamper;
+  std::size_t open_handles() const;
+
+ private:
+  struct Handle {
+    FakeNodePtr node;
+    bool append = false;
+    bool write = false;
+    bool read = false;
+    std::vector<std::pair<std::string, FakeNodePtr>> listing;
+    std::size_t position = 0;
+    bool used = false;
+  };
+
+  void serve(Buffer packet);
+  Buffer answer(sftp::PacketType type, std::uint32_t id, sftp::Reader& in);
+  Buffer answer_extended(std::uint32_t id, sftp::Reader& in);
+  Buffer version_packet() const;
+  Buffer status(std::uint32_t id, int failure) const;
+  Buffer status_code(std::uint32_t id, sftp::StatusCode code) const;
+  Buffer open(std::uint32_t id, sftp::Reader& in);
+  Buffer read(std::uint32_t id, sftp::Reader& in);
+  Buffer write(std::uint32_t id, sftp::Reader& in);
+  Buffer read_directory(std::uint32_t id, sftp::Reader& in);
+  Buffer attributes(std::uint32_t id, const FakeNode& node) const;
+  Buffer name(std::uint32_t id, const std::string& text) const;
+  Buffer handle_reply(std::uint32_t id, Handle handle);
+  Buffer statvfs(std::uint32_t id) const;
+  Buffer copy_data(std::uint32_t id, sftp::Reader& in);
+  Handle* find_handle(std::string_view text);
+  int set_attributes(FakeNode& node, sftp::Reader& in);
+
+  SimLoop& loop_;
+  FakeTree& tree_;
+  Personality personality_;
+  Buffer input_;
+  std::vector<Handle> handles_;
+  std::vector<std::size_t> free_handles_;  // back: the next one, as sftp-server.c
+};
+
+/// Dials fake servers over one tree. Bytes arrive after a delay, in chunks of random size.
+class FakeDialer final : public rt::Dialer {
+ public:
+  FakeDialer(SimLoop& loop, FakeTree& tree, Personality personality, rt::Duration delay = std::chrono::milliseconds(10))
+      : loop_(loop), tree_(tree), personality_(std::move(personality)), delay_(delay) {}
+
+  rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial() override;
+  std::string name() const override { return "fake"; }
+
+  /// The server of the last connection; null before the first.
+  std::shared_ptr<FakeServer> server;
+  /// Drops the last connection.
+  std::function<void()> cut;
+  int dials = 0;
+  bool refuse = false;
+
+ private:
+  SimLoop& loop_;
+  FakeTree& tree_;
+  Personality personality_;
+  rt::Duration delay_;
+};
+
+}  // namespace ply::test

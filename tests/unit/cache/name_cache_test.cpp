@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cache/name_cache.h"
+
+#include <gtest/gtest.h>
+
+#include "support/sim_loop.h"
+
+namespace ply::cache {
+namespace {
+
+using namespace std::chrono_literals;
+
+Attr file(std::uint64_t size) {
+  Attr attr;
+  attr.type = FileType::Regular;
+  attr.size = size;
+  return attr;
+}
+
+Attr directory() {
+  Attr attr;
+  attr.type = FileType::Directory;
+  return attr;
+}
+
+struct Fixture {
+  explicit Fixture(NameCacheOptions options = {}) : loop(1), cache(loop, options) {}
+  test::SimLoop loop;
+  NameCache cache;
+};
+
+TEST(NameCache, attributes_are_known_until_their_time_is_up) {
+  Fixture f;
+  f.cache.put_attr("a", file(3), f.cache.ticket());
+  f.loop.run_for(19s);
+  EXPECT_EQ(f.cache.attr("a")->size, 3u);
+  EXPECT_EQ(f.cache.attr_validity("a"), 1s);
+  f.loop.run_for(1s);
+  EXPECT_FALSE(f.cache.attr("a"));
+}
+
+// The answer was on its way when the file changed here: keeping it would hide the change.
+TEST(NameCache, an_answer_asked_for_before_a_change_is_not_kept) {
+  Fixture f;
+  const auto asked = f.cache.ticket();
+  f.cache.changed("a");
+  f.cache.put_attr("a", file(3), asked);
+  EXPECT_FALSE(f.cache.attr("a"));
+  f.cache.put_attr("a", file(4), f.cache.ticket());
+  EXPECT_EQ(f.cache.attr("a")->size, 4u);
+}
+
+TEST(NameCache, a_listing_proves_absence_for_a_short_time_only) {
+  Fixture f;
+  f.cache.put_listing("d", {{"x", file(1)}, {"y", directory()}}, f.cache.ticket());
+  EXPECT_TRUE(f.cache.is_absent("d/z"));
+  EXPECT_FALSE(f.cache.is_absent("d/x"));
+  EXPECT_EQ(f.cache.attr("d/x")->size, 1u);
+  f.loop.run_for(4s);
+  EXPECT_FALSE(f.cache.is_absent("d/z"));
+  EXPECT_EQ(f.cache.listing("d")->size(), 2u);
+}
+
+TEST(NameCache, own_changes_keep_listings_right) {
+  Fixture f;
+  f.cache.put_listing("", {{"a", file(1)}}, f.cache.ticket());
+  f.cache.created("b", file(2));
+  f.cache.removed("a");
+  const auto entries = f.cache.listing("");
+  ASSERT_TRUE(entries && entries->size() == 1);
+  EXPECT_EQ(entries->front().name, "b");
+  EXPECT_EQ(entries->front().attr.size, 2u);
+  EXPECT_TRUE(f.cache.is_absent("a"));
+  f.cache.renamed("b", "c");
+  EXPECT_EQ(f.cache.listing("")->front().name, "c");
+  EXPECT_EQ(f.cache.attr("c")->size, 2u);
+  EXPECT_TRUE(f.cache.is_absent("b"));
+}
+
+TEST(NameCache, a_renamed_directory_takes_what_was_known_below_it_away) {
+  Fixture f;
+  f.cache.put_attr("d", directory(), f.cache.ticket());
+  f.cache.put_attr("d/x", file(1), f.cache.ticket());
+  f.cache.put_attr("dd", file(1), f.cache.ticket());
+  const auto asked = f.cache.ticket();
+  f.cache.renamed("d", "e");
+  EXPECT_FALSE(f.cache.attr("d/x"));
+  EXPECT_TRUE(f.cache.attr("dd"));
+  f.cache.put_attr("d/x", file(1), asked);
+  EXPECT_FALSE(f.cache.attr("d/x"));
+}
+
+TEST(NameCache, link_counts_of_listings_outlive_attributes_and_follow_own_changes) {
+  Fixture f;
+  Attr attr = file(1);
+  attr.nlink = 3;
+  f.cache.put_listing("", {{"a", attr}}, f.cache.ticket());
+  f.cache.changed("a");
+  f.cache.adjust_links("a", -1);
+  f.cache.put_attr("a", file(9), f.cache.ticket());
+  EXPECT_EQ(f.cache.attr("a")->nlink, 2u);
+}
+
+TEST(NameCache, is_bounded_and_drops_the_least_used) {
+  NameCacheOptions options;
+  options.max_entries = 100;
+  Fixture f(options);
+  f.cache.put_attr("kept", file(1), f.cache.ticket());
+  for (int i = 0; i < 1000; ++i) {
+    f.cache.put_attr("f" + std::to_string(i), file(1), f.cache.ticket());
+    EXPECT_TRUE(f.cache.attr("kept"));
+  }
+  EXPECT_LE(f.cache.size(), 100u);
+  EXPECT_FALSE(f.cache.attr("f0"));
+}
+
+TEST(NameCache, zero_timeouts_keep_nothing) {
+  NameCacheOptions options;
+  options.attr_timeout = options.listing_timeout = options.absence_timeout = options.link_timeout = 0s;
+  Fixture f(options);
+  f.cache.put_listing("", {{"a", file(1)}}, f.cache.ticket());
+  f.cache.put_absence("b", f.cache.ticket());
+  f.cache.put_link_target("l", "t", f.cache.ticket());
+  EXPECT_FALSE(f.cache.attr("a"));
+  EXPECT_FALSE(f.cache.listing(""));
+  EXPECT_FALSE(f.cache.is_absent("b"));
+  EXPECT_FALSE(f.cache.link_target("l"));
+}
+
+}  // namespace
+}  // namespace ply::cache

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <thread>
+
+#include "os/child_process.h"
+#include "os/fd_stream.h"
+#include "os/uv_loop.h"
+#include "rt/scope.h"
+#include "rt/sleep.h"
+
+namespace ply::os {
+namespace {
+
+rt::Task<void> run_and_stop(UvLoop* loop, rt::Task<void> task) {
+  co_await task;
+  loop->stop();
+}
+
+void run(UvLoop& loop, rt::Task<void> task) {
+  rt::Scope scope(loop);
+  scope.spawn(run_and_stop(&loop, std::move(task)));
+  loop.run();
+}
+
+TEST(UvLoop, runs_timers_in_the_order_of_their_times) {
+  UvLoop loop;
+  std::string order;
+  loop.after(std::chrono::milliseconds(20), [&] { order += 'c', loop.stop(); });
+  loop.after(std::chrono::milliseconds(2), [&] { order += 'b'; });
+  loop.post([&] { order += 'a'; });
+  loop.run();
+  EXPECT_EQ(order, "abc");
+}
+
+rt::Task<void> blocking_work(UvLoop* loop, std::thread::id* where) {
+  std::function<std::thread::id()> work = [] { return std::this_thread::get_id(); };
+  *where = co_await loop->run_blocking(work);
+}
+
+TEST(UvLoop, blocking_work_runs_on_another_thread) {
+  UvLoop loop;
+  std::thread::id where;
+  run(loop, blocking_work(&loop, &where));
+  EXPECT_NE(where, std::thread::id());
+  EXPECT_NE(where, std::this_thread::get_id());
+}
+
+TEST(UvLoop, other_threads_can_post) {
+  UvLoop loop;
+  std::thread other([&] { loop.post_from_any_thread([&] { loop.stop(); }); });
+  loop.run();
+  other.join();
+}
+
+rt::Task<void> wait_for_child(ChildProcess* child, ExitStatus* out) { *out = co_await child->wait(); }
+
+ExitStatus run_child(std::vector<std::string> argv) {
+  UvLoop loop;
+  SpawnOptions options;
+  options.argv = std::move(argv);
+  options.environment = {"PATH=/usr/bin:/bin"};
+  auto child = ChildProcess::spawn(loop, options);
+  EXPECT_TRUE(child.ok());
+  ExitStatus status;
+  run(loop, wait_for_child(child->get(), &status));
+  return status;
+}
+
+TEST(ChildProcess, tells_exit_codes_and_signals) {
+  EXPECT_EQ(run_child({"sh", "-c", "exit 7"}).code, 7);
+  EXPECT_EQ(run_child({"sh", "-c", "kill -TERM $$"}).signal, SIGTERM);
+}
+
+TEST(ChildProcess, a_missing_program_is_a_failure_of_spawn) {
+  UvLoop loop;
+  SpawnOptions options;
+  options.argv = {"/no/such/program"};
+  auto child = ChildProcess::spawn(loop, options);
+  ASSERT_TRUE(child.failed_with(Errc::NotFound));
+  EXPECT_EQ(child.error().text(), "failed to execute '/no/such/program': No such file or directory");
+}
+
+/// Gathers what arrives until the peer closes.
+struct Collector final : rt::ByteStream::Sink {
+  explicit Collector(UvLoop& loop_in) : loop(loop_in) {}
+  std::span<std::byte> receive_space() override { return space; }
+  void on_received(std::size_t count) override { got.append(reinterpret_cast<const char*>(space), count); }
+  void on_writable() override { writable = true; }
+  void on_closed(Error) override { loop.stop(); }
+  UvLoop& loop;
+  std::byte space[4096];
+  std::string got;
+  bool writable = false;
+};
+
+TEST(FdStream, carries_more_than_the_socket_holds_and_tells_the_end) {
+  UvLoop loop;
+  auto pair = make_socket_pair();
+  ASSERT_TRUE(pair.ok());
+  Collector sender_sink(loop);
+  Collector receiver_sink(loop);
+  FdStream sender(loop, std::move(pair->first));
+  FdStream receiver(loop, std::move(pair->second));
+  sender.start(sender_sink);
+  receiver.start(receiver_sink);
+  const std::string data(8 << 20, 'd');
+  sender.write(as_bytes(data));
+  EXPECT_GT(sender.unsent_bytes(), 0u);
+  while (receiver_sink.got.size() < data.size()) {
+    loop.after(std::chrono::milliseconds(1), [&] { loop.stop(); });
+    loop.run();
+  }
+  EXPECT_EQ(receiver_sink.got, data);
+  EXPECT_TRUE(sender_sink.writable);
+  sender.close();
+  loop.run();  // ended by on_closed
+}
+
+}  // namespace
+}  // namespace ply::os

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "vfs/file_system.h"
+
+#include <gtest/gtest.h>
+
+#include "support/engine.h"
+
+namespace ply::vfs {
+namespace {
+
+using namespace std::chrono_literals;
+using sftp::PacketType;
+using test::Engine;
+using test::EngineOptions;
+
+OpenFlags writing() {
+  OpenFlags flags;
+  flags.write = true;
+  return flags;
+}
+OpenFlags reading() {
+  OpenFlags flags;
+  flags.read = true;
+  return flags;
+}
+Buffer bytes(std::string_view text) { return Buffer::copy_of(as_bytes(text)); }
+
+TEST(FileSystem, what_is_written_is_read_back_and_stands_on_the_server) {
+  Engine e(1);
+  ASSERT_TRUE(e.write_file("f", "hello").ok());
+  EXPECT_EQ(e.tree.content("/base/f"), "hello");
+  EXPECT_EQ(*e.read_file("f"), "hello");
+  EXPECT_EQ(e.stat("f")->stat.attr.size, 5u);
+}
+
+TEST(FileSystem, unsent_writes_are_seen_by_reads_and_by_stat) {
+  Engine e(1);
+  auto created = e.run(e.files->create(kRootNode, "f", 0644, writing(), Caller()));
+  const HandleId writer = created->open.handle;
+  ASSERT_TRUE(e.run(e.files->write(writer, 0, bytes("abc"), WriteOrigin::Program)).ok());
+  EXPECT_EQ(e.tree.content("/base/f"), "");
+  EXPECT_EQ(e.stat("f")->stat.attr.size, 3u);
+  EXPECT_EQ(*e.read_file("f"), "abc");
+  e.run(e.files->release(writer));
+}
+
+// The caller of write() is gone from it by then: close or fsync must tell, once for each descriptor.
+TEST(FileSystem, a_failed_background_write_is_told_once_to_each_descriptor) {
+  Engine e(1);
+  auto first = e.run(e.files->create(kRootNode, "f", 0644, writing(), Caller()));
+  auto second = e.run(e.files->open(first->entry.node, writing()));
+  e.tree.capacity = 10;
+  ASSERT_TRUE(e.run(e.files->write(first->open.handle, 0, bytes(std::string(100, 'x')), WriteOrigin::Program)).ok());
+  EXPECT_TRUE(e.run(e.files->flush(first->open.handle)).failed_with(Errc::NoSpace));
+  EXPECT_TRUE(e.run(e.files->flush(first->open.handle)).ok());
+  EXPECT_TRUE(e.run(e.files->sync(second->handle)).failed_with(Errc::NoSpace));
+  EXPECT_TRUE(e.run(e.files->sync(second->handle)).ok());
+  e.run(e.files->release(first->open.handle));
+  e.run(e.files->release(second->handle));
+}
+
+TEST(FileSystem, a_removed_open_file_lives_on_without_a_name) {
+  Engine e(1);
+  OpenFlags both = writing();
+  both.read = true;
+  auto created = e.run(e.files->create(kRootNode, "f", 0644, both, Caller()));
+  const HandleId handle = created->open.handle;
+  ASSERT_TRUE(e.run(e.files->write(handle, 0, bytes("keep"), WriteOrigin::Program)).ok());
+  ASSERT_TRUE(e.run(e.files->unlink(kRootNode, "f")).ok());
+  EXPECT_TRUE(e.list("")->empty());
+  ASSERT_TRUE(e.run(e.files->write(handle, 4, bytes("more"), WriteOrigin::Program)).ok());
+  EXPECT_EQ(as_text(e.run(e.files->read(handle, 0, 100))->span()), "keepmore");
+  auto attr = e.run(e.files->get_attr(created->entry.node));
+  EXPECT_EQ(attr->stat.attr.size, 8u);
+  EXPECT_EQ(attr->stat.attr.nlink, 0u);
+  e.run(e.files->release(handle));
+  EXPECT_TRUE(e.run(e.files->get_attr(created->entry.node)).failed_with(Errc::Stale));
+}
+
+TEST(FileSystem, fstat_of_an_open_file_whose_name_was_replaced_asks_the_handle) {
+  Engine e(1);
+  ASSERT_TRUE(e.write_file("old", "old content").ok());
+  ASSERT_TRUE(e.write_file("new", "new").ok());
+  const NodeId node = *e.look_up("old");
+  auto open = e.run(e.files->open(node, reading()));
+  ASSERT_TRUE(e.run(e.files->rename(kRootNode, "new", kRootNode, "old", RenameRule::Replace)).ok());
+  EXPECT_EQ(e.run(e.files->get_attr(node))->stat.attr.size, 11u);
+  EXPECT_EQ(as_text(e.run(e.files->read(open->handle, 0, 100))->span()), "old content");
+  EXPECT_EQ(*e.read_file("old"), "new");
+  e.run(e.files->release(open->handle));
+}
+
+TEST(FileSystem, rename_sends_what_was_written_first) {
+  Engine e(1);
+  auto created = e.run(e.files->create(kRootNode, "tmp", 0644, writing(), Caller()));
+  ASSERT_TRUE(e.run(e.files->write(created->open.handle, 0, bytes("data"), WriteOrigin::Program)).ok());
+  ASSERT_TRUE(e.run(e.files->rename(kRootNode, "tmp", kRootNode, "final", RenameRule::Replace)).ok());
+  EXPECT_EQ(e.tree.content("/base/final"), "data");
+  e.run(e.files->release(created->open.handle));
+}
+
+TEST(FileSystem, hard_links_are_one_inode_with_both_names_counted) {
+  Engine e(1);
+  ASSERT_TRUE(e.write_file("a", "first").ok());
+  const NodeId a = *e.look_up("a");
+  auto linked = e.run(e.files->link(a, kRootNode, "b"));
+  ASSERT_TRUE(linked.ok());
+  EXPECT_EQ(linked->node, a);
+  EXPECT_EQ(linked->stat.attr.nlink, 2u);
+  ASSERT_TRUE(e.write_file("b", "second").ok());
+  EXPECT_EQ(e.stat("a")->stat.attr.size, 6u);
+  ASSERT_TRUE(e.run(e.files->unlink(kRootNode, "a")).ok());
+  EXPECT_EQ(e.stat("b")->stat.attr.nlink, 1u);
+  EXPECT_EQ(*e.read_file("b"), "second");
+}
+
+TEST(FileSystem, times_omitted_stay_and_now_is_now) {
+  Engine e(1);
+  test::FakeNodePtr file = e.tree.put("/base/f", "x");
+  file->atime = 1000;
+  file->mtime = 2000;
+  const NodeId node = *e.look_up("f");
+  SetAttr only_atime;
+  only_atime.atime = std::int64_t{0};
+  ASSERT_TRUE(e.run(e.files->set_attr(node, only_atime)).ok());
+  EXPECT_EQ(file->atime, 0);
+  EXPECT_EQ(file->mtime, 2000);
+  SetAttr touch;
+  touch.mtime = SetNow();
+  ASSERT_TRUE(e.run(e.files->set_attr(node, touch)).ok());
+  EXPECT_EQ(file->mtime, e.loop.wall_seconds());
+  SetAttr before_1970;
+  before_1970.mtime = std::int64_t{-5};
+  EXPECT_TRUE(e.run(e.files->set_attr(node, before_1970)).failed_with(Errc::OutOfRange));
+}
+
+TEST(FileSystem, a_late_write_does_not_change_a_time_that_was_set_since) {
+  Engine e(1);
+  auto created = e.run(e.files->create(kRootNode, "f", 0644, writing(), Caller()));
+  ASSERT_TRUE(e.run(e.files->write(created->open.handle, 0, bytes("x"), WriteOrigin::Program)).ok());
+  SetAttr old;
+  old.atime = old.mtime = std::int64_t{1000};
+  ASSERT_TRUE(e.run(e.files->set_attr(created->entry.node, old)).ok());
+  e.run(e.files->release(created->open.handle));
+  e.loop.run_for(2s);
+  EXPECT_EQ(e.stat("f")->stat.attr.mtime, 1000);
+}
+
+TEST(FileSystem, new_files_belong_to_their_maker_over_a_root_session) {
+  Engine e(1);
+  Caller caller;
+  caller.uid = 1000;
+  caller.gid = 100;
+  auto made = e.run(e.files->make_node(kRootNode, "f", 0640, caller));
+  EXPECT_EQ(made->stat.attr.uid, 1000u);
+  EXPECT_EQ(made->stat.attr.gid, 100u);
+  int failure = 0;
+  e.tree.mkdir("/base/shared", 0777);
+  test::FakeNodePtr shared = e.tree.find("/base/shared", true, failure);
+  shared->mode = 02775;
+  shared->gid = 50;
+  const NodeId directory = *e.look_up("shared");
+  auto below = e.run(e.files->make_directory(directory, "d", 0755, caller));
+  EXPECT_EQ(below->stat.attr.mode, 02755u);
+  EXPECT_EQ(below->stat.attr.gid, 50u);
+  EXPECT_EQ(below->stat.attr.uid, 1000u);
+}
+
+TEST(FileSystem, create_finds_a_file_that_appeared_meanwhile_and_opens_it) {
+  Engine e(1);
+  e.tree.put("/base/f", "theirs");
+  OpenFlags flags = writing();
+  auto created = e.run(e.files->create(kRootNode, "f", 0644, flags, Caller()));
+  ASSERT_TRUE(created.ok());
+  EXPECT_EQ(created->entry.stat.attr.size, 6u);
+  e.run(e.files->release(created->open.handle));
+  flags.exclusive = true;
+  EXPECT_TRUE(e.run(e.files->create(kRootNode, "f", 0644, flags, Caller())).failed_with(Errc::Exists));
+  e.tree.symlink("f", "/base/l");
+  flags.exclusive = false;
+  EXPECT_TRUE(e.run(e.files->create(kRootNode, "l", 0644, flags, Caller())).failed_with(Errc::Stale));
+}
+
+TEST(FileSystem, a_listing_stays_as_it_was_until_it_is_rewound) {
+  Engine e(1);
+  for (int i = 0; i < 5; ++i) e.tree.put("/base/f" + std::to_string(i), "x");
+  const HandleId handle = *e.files->open_directory(kRootNode);
+  auto before = e.run(e.files->read_directory(handle, 0));
+  ASSERT_TRUE(e.run(e.files->unlink(kRootNode, "f1")).ok());
+  EXPECT_EQ(e.run(e.files->read_directory(handle, 3))->get(), before->get());
+  EXPECT_EQ((*before)->entries.size(), 5u);
+  auto rewound = e.run(e.files->read_directory(handle, 0));
+  EXPECT_EQ((*rewound)->entries.size(), 4u);
+  e.files->release_directory(handle);
+}
+
+TEST(FileSystem, entries_have_the_numbers_that_stat_shows) {
+  Engine e(1);
+  e.tree.put("/base/d/f", "x");
+  const NodeId directory = *e.look_up("d");
+  const HandleId handle = *e.files->open_directory(directory);
+  auto snapshot = e.run(e.files->read_directory(handle, 0));
+  const std::uint64_t listed = e.files->ino_of_entry(**snapshot, (*snapshot)->entries[0]);
+  EXPECT_EQ(e.stat("d/f")->stat.ino, listed);
+  e.files->release_directory(handle);
+}
+
+TEST(FileSystem, files_of_no_size_with_content_are_read_past_the_page_cache) {
+  Engine e(1);
+  e.tree.put("/base/proc", "cpu 1 2 3\n")->hides_size = true;
+  const NodeId node = *e.look_up("proc");
+  auto open = e.run(e.files->open(node, reading()));
+  EXPECT_TRUE(open->bypass_page_cache);
+  EXPECT_EQ(as_text(e.run(e.files->read(open->handle, 0, 4096))->span()), "cpu 1 2 3\n");
+  e.run(e.files->release(open->handle));
+}
+
+TEST(FileSystem, pages_are_kept_while_size_and_time_stay_and_the_time_has_settled) {
+  Engine e(1);
+  test::FakeNodePtr file = e.tree.put("/base/f", "x");
+  file->mtime = 1000;
+  const auto keeps = [&] {
+    e.loop.run_for(30s);
+    auto open = e.run(e.files->open(*e.look_up("f"), reading()));
+    e.run(e.files->release(open->handle));
+    return open->keep_page_cache;
+  };
+  EXPECT_FALSE(keeps());
+  EXPECT_TRUE(keeps());
+  file->mtime = 1001;
+  EXPECT_FALSE(keeps());
+  EXPECT_TRUE(keeps());
+  // Changed in this very second: it may change again without a new time.
+  file->mtime = e.loop.wall_seconds() + 30;
+  EXPECT_FALSE(keeps());
+  EXPECT_FALSE(keeps());
+}
+
+TEST(FileSystem, links_written_here_read_back_as_written_others_are_contained) {
+  Engine e(1);
+  auto made = e.run(e.files->make_symlink("/no/such/place", kRootNode, "mine", Caller()));
+  EXPECT_EQ(*e.run(e.files->read_link(made->node)), "/no/such/place");
+  e.tree.symlink("/no/such/place", "/base/theirs");
+  const std::string text = *e.run(e.files->read_link(*e.look_up("theirs")));
+  EXPECT_TRUE(is_outside_marker(text));
+  EXPECT_TRUE(e.run(e.files->lookup(kRootNode, text)).failed_with(Errc::NotFound));
+  e.tree.symlink("/base/d/x", "/base/inside");
+  EXPECT_EQ(*e.run(e.files->read_link(*e.look_up("inside"))), "d/x");
+}
+
+TEST(FileSystem, ctime_never_goes_back) {
+  Engine e(1);
+  test::FakeNodePtr file = e.tree.put("/base/f", "x");
+  file->mtime = 5000;
+  const NodeId node = *e.look_up("f");
+  SetAttr mode;
+  mode.mode = 0600;
+  auto changed = e.run(e.files->set_attr(node, mode));
+  EXPECT_EQ(changed->stat.ctime, e.loop.wall_seconds());
+  SetAttr old;
+  old.mtime = std::int64_t{10};
+  auto aged = e.run(e.files->set_attr(node, old));
+  EXPECT_EQ(aged->stat.attr.mtime, 10);
+  EXPECT_GE(aged->stat.ctime, changed->stat.ctime);
+}
+
+TEST(FileSystem, appended_data_goes_to_the_servers_end_and_mapped_pages_to_their_place) {
+  Engine e(1);
+  ASSERT_TRUE(e.write_file("f", "0123456789").ok());
+  OpenFlags flags = writing();
+  flags.append = true;
+  auto open = e.run(e.files->open(*e.look_up("f"), flags));
+  e.tree.put("/base/f", "0123456789theirs");
+  ASSERT_TRUE(e.run(e.files->write(open->handle, 10, bytes("ours"), WriteOrigin::Program)).ok());
+  ASSERT_TRUE(e.run(e.files->write(open->handle, 0, bytes("PAGE"), WriteOrigin::PageCache)).ok());
+  EXPECT_TRUE(e.run(e.files->flush(open->handle)).ok());
+  e.run(e.files->release(open->handle));
+  EXPECT_EQ(e.tree.content("/base/f"), "PAGE456789theirsours");
+}
+
+// The budgets: a further round trip here is a regression, whatever the clock says.
+TEST(FileSystem, round_trips_are_within_their_budgets) {
+  Engine e(1);
+  e.tree.put("/base/d/f", "content");
+  const auto cost = [&](const std::function<void()>& step) {
+    e.loop.run_until_idle();
+    const auto before = e.meter.counters().flights;
+    step();
+    e.loop.run_until_idle();
+    return e.meter.counters().flights - before;
+  };
+  EXPECT_LE(cost([&] { ASSERT_TRUE(e.list("d").ok()); }), 5u);           // LSTAT, OPENDIR, READDIR, EOF, CLOSE
+  EXPECT_EQ(cost([&] { ASSERT_TRUE(e.stat("d/f").ok()); }), 0u);         // the listing told
+  EXPECT_EQ(cost([&] { ASSERT_FALSE(e.stat("d/none").ok()); }), 0u);     // and proved this absence
+  EXPECT_EQ(cost([&] { ASSERT_TRUE(e.read_file("d/f").ok()); }), 3u);    // OPEN+STAT, READ, CLOSE
+  EXPECT_EQ(cost([&] { ASSERT_TRUE(e.write_file("d/g", "x").ok()); }), 4u);  // OPEN, FSETSTAT+FSTAT, WRITE, CLOSE
+}
+
+TEST(FileSystem, shut_down_sends_what_is_buffered_and_names_what_failed) {
+  Engine e(1);
+  auto created = e.run(e.files->create(kRootNode, "good", 0644, writing(), Caller()));
+  ASSERT_TRUE(e.run(e.files->write(created->open.handle, 0, bytes("x"), WriteOrigin::Program)).ok());
+  auto bad = e.run(e.files->create(kRootNode, "bad", 0644, writing(), Caller()));
+  ASSERT_TRUE(e.run(e.files->write(bad->open.handle, 0, bytes(std::string(100, 'x')), WriteOrigin::Program)).ok());
+  e.tree.capacity = 50;
+  const std::vector<Error> failures = e.run(e.files->shut_down());
+  EXPECT_EQ(e.tree.content("/base/good"), "x");
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].path(), "/base/bad");
+}
+
+}  // namespace
+}  // namespace ply::vfs
