@@ -187,10 +187,9 @@ rt::Task<void> MountRun::bring_up() {
   Status up = co_await try_bring_up();
   if (up) co_return;
   if (!up.failed_with(Errc::Cancelled)) {
-    // Several causes are said by their text alone, since that is all a user needs.
-    const std::string text = up.error().operation().empty() && !up.error().text().empty() && !up.failed_with(Errc::NotFound)
-                                 ? std::string(up.error().text())
-                                 : up.error().message();
+    // What was found out about a connection or a mount point is a whole sentence by itself.
+    const bool whole = up.error().operation().empty() && !up.error().text().empty();
+    const std::string text = whole ? std::string(up.error().text()) : up.error().message();
     fmt::print(stderr, "plyfs: {}\n", text);
   }
   begin_end(1);

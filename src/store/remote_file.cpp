@@ -73,7 +73,7 @@ rt::Task<Status> RemoteFile::write(std::uint64_t offset, Buffer data) {
   Status written = co_await write_pieces(offset, std::move(data));
   if (written) co_return written;
   Error failure = std::move(written).error();
-  failure = co_await find_cause(session_, Attempt::Write, std::move(failure), path_, {}, size);
+  failure = co_await find_cause(session_, Attempt::Write, std::move(failure), path_, std::string(), size);
   co_return std::move(failure).during("write", path_);
 }
 
@@ -138,7 +138,7 @@ rt::Task<Result<std::uint64_t>> RemoteFile::copy_from(File& source, std::uint64_
     if (!copied && done > 0) co_return done;
     if (!copied) {
       Error failure = std::move(copied).error();
-      failure = co_await find_cause(session_, Attempt::Write, std::move(failure), path_, {}, step);
+      failure = co_await find_cause(session_, Attempt::Write, std::move(failure), path_, std::string(), step);
       co_return std::move(failure).during("copy to", path_);
     }
     done += step;

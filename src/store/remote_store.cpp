@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cctype>
 #include <deque>
 
 #include "base/path.h"
@@ -39,6 +40,13 @@ AttrChange size_and_mode(const AttrChange& change) {
   out.size = change.size;
   out.mode = change.mode;
   return out;
+}
+
+/// In sshfs's words: "host:/dir: No such file or directory".
+Error bad_root(Errc code, const std::string& where) {
+  std::string why(describe(code));
+  why[0] = static_cast<char>(std::toupper(why[0]));
+  return Error(code, where + ": " + why);
 }
 
 std::string_view verb(Attempt attempt) {
@@ -163,8 +171,8 @@ rt::Task<Status> RemoteStore::learn_server(SessionPtr session) {
   auto home_attr = co_await home.join();
   const std::string where = dialer_->name() + ":" + options_.base;
   if (options_.check_root) {
-    if (!root_attr) co_return Error(root_attr.error().code(), where);
-    if (root_attr->type != FileType::Unknown && !root_attr->is_directory()) co_return Error(Errc::NotDirectory, where);
+    if (!root_attr) co_return bad_root(root_attr.error().code(), where);
+    if (root_attr->type != FileType::Unknown && !root_attr->is_directory()) co_return bad_root(Errc::NotDirectory, where);
   }
   if (real_path && real_path->starts_with('/')) root_path_ = *real_path;
   if (home_attr) {
