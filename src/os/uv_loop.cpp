@@ -176,10 +176,11 @@ void UvLoop::Watcher::set_interest(bool readable, bool writable) {
   }
   uv_poll_start(&handle_->poll, events, [](uv_poll_t* h, int status, int ready) {
     auto* const self = static_cast<Handle*>(h->data);
-    // A broken descriptor is reported as readable: the read that follows says what is wrong with it. The handle
-    // outlives this callback even if a callback destroys the watcher (uv_close frees it a turn later).
-    if ((status < 0 || (ready & (UV_READABLE | UV_DISCONNECT))) && self->on_readable) self->on_readable();
-    if (!self->dead && (ready & UV_WRITABLE) && self->on_writable) self->on_writable();
+    // A broken descriptor is reported to whoever watches it: the read or write that follows says what is wrong. The
+    // handle outlives this callback even if a callback destroys the watcher (uv_close frees it a turn later).
+    const bool broken = status < 0;
+    if ((broken || (ready & (UV_READABLE | UV_DISCONNECT))) && self->on_readable) self->on_readable();
+    if (!self->dead && (broken || (ready & UV_WRITABLE)) && self->on_writable) self->on_writable();
   });
 }
 

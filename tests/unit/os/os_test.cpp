@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <thread>
 
@@ -116,6 +118,23 @@ TEST(FdStream, carries_more_than_the_socket_holds_and_tells_the_end) {
   EXPECT_TRUE(sender_sink.writable);
   sender.close();
   loop.run();  // ended by on_closed
+}
+
+// libuv reports such a descriptor without any event: unheard, a refused connection waited for ever.
+TEST(UvLoop, a_watcher_for_writing_hears_of_a_broken_descriptor) {
+  UvLoop loop;
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+  sockaddr_in nobody = {};
+  nobody.sin_family = AF_INET;
+  nobody.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  nobody.sin_port = htons(1);
+  connect(fd.get(), reinterpret_cast<sockaddr*>(&nobody), sizeof nobody);
+  bool heard = false;
+  UvLoop::Watcher watcher(loop, fd.get(), nullptr, [&] { heard = true, loop.stop(); });
+  watcher.set_interest(false, true);
+  loop.after(std::chrono::seconds(5), [&] { loop.stop(); });
+  loop.run();
+  EXPECT_TRUE(heard);
 }
 
 }  // namespace
