@@ -35,8 +35,7 @@ Background Background::fork_and_wait() {
   while (got < 0 && errno == EINTR);
   if (got == 1) _exit(0);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   _exit(WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : 1);
 }
 

@@ -80,7 +80,9 @@ Persona persona_of(const std::string& program) {
   return Persona::Plyfs;
 }
 
-bool is_mount_helper(const std::string& program) { return program.starts_with("mount."); }
+bool is_mount_helper(const std::string& program) {
+  return program.starts_with("mount.");
+}
 
 }  // namespace
 

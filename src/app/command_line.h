@@ -10,7 +10,11 @@
 namespace ply::app {
 
 /// The name this program was called by decides defaults and grammar.
-enum class Persona { Plyfs, Sshfs, Sshfsm };
+enum class Persona {
+  Plyfs,
+  Sshfs,
+  Sshfsm
+};
 
 struct CommandLine {
   Persona persona = Persona::Plyfs;

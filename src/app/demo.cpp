@@ -2,8 +2,8 @@
 #include "app/demo.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <fmt/core.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -84,8 +84,7 @@ bool show_all(const fs::path& mount, const fs::path& sample, const WireMeter& me
   good &= prices.show("list it again", [&] { return list(mount, 2); });
   good &= prices.show("write a new file of 1,000 bytes",
                       [&] { return write_file(mount / "new.txt", std::string(1000, 'x')); });
-  good &= prices.show("read a file",
-                      [&] { return read_file(mount / "hello.txt") == "Hello from the other side.\n"; });
+  good &= prices.show("read a file", [&] { return read_file(mount / "hello.txt") == "Hello from the other side.\n"; });
   good &= prices.show("read it again", [&] { return !read_file(mount / "hello.txt").empty(); });
   good &= prices.show("stat a name that is not there", [&] { return !fs::exists(mount / "missing"); });
   const bool same = read_file(sample / "new.txt") == std::string(1000, 'x');

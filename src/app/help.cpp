@@ -9,10 +9,11 @@ namespace ply::app {
 
 std::string help_text(const CommandLine& line) {
   const std::string usage = fmt::format("usage: {} [user@]host:[directory] mountpoint [options]\n", line.program);
-  const std::string more = line.persona == Persona::Plyfs
-                               ? "       plyfs mount SOURCE MOUNTPOINT [options]   the same, with rclone mount's options\n"
-                                 "       plyfs demo                               shows what each operation costs\n"
-                               : "";
+  const std::string more =
+      line.persona == Persona::Plyfs
+          ? "       plyfs mount SOURCE MOUNTPOINT [options]   the same, with rclone mount's options\n"
+            "       plyfs demo                               shows what each operation costs\n"
+          : "";
   return usage + more + R"(
 Mounts a directory of another machine over ssh. Unmount with: fusermount3 -u mountpoint
 
@@ -83,9 +84,9 @@ have no effect.
 
 std::string version_text(const CommandLine& line) {
   const char* const called = line.persona == Persona::Plyfs ? "" : ", called as ";
-  return fmt::format("plyfs version {}{}{}\nFUSE library version {}\nFUSE API version {}.{}\n",
-                     PLYFS_VERSION, called, line.persona == Persona::Plyfs ? "" : line.program, fuse_pkgversion(),
-                     FUSE_MAJOR_VERSION, FUSE_MINOR_VERSION);
+  return fmt::format("plyfs version {}{}{}\nFUSE library version {}\nFUSE API version {}.{}\n", PLYFS_VERSION, called,
+                     line.persona == Persona::Plyfs ? "" : line.program, fuse_pkgversion(), FUSE_MAJOR_VERSION,
+                     FUSE_MINOR_VERSION);
 }
 
 }  // namespace ply::app

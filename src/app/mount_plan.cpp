@@ -12,7 +12,9 @@ namespace ply::app {
 
 namespace {
 
-Error usage(std::string text) { return Error(Errc::InvalidArgument, std::move(text)); }
+Error usage(std::string text) {
+  return Error(Errc::InvalidArgument, std::move(text));
+}
 
 Error unknown_option(const Setting& setting) {
   // A known name in the wrong form is the likeliest mistake.
@@ -27,12 +29,15 @@ Error unknown_option(const Setting& setting) {
   return usage(std::move(text));
 }
 
-bool is_fstab_word(const std::string& name) { return name.starts_with("x-") || name.starts_with("X-"); }
+bool is_fstab_word(const std::string& name) {
+  return name.starts_with("x-") || name.starts_with("X-");
+}
 
 Status apply_setting(PlanDraft& draft, const Setting& setting) {
   if (setting.name == "-D")
-    return usage("the daemon mode of sshfsm (-D) is not offered: it serves files without real authentication. "
-                 "Let the servers run sshd instead");
+    return usage(
+        "the daemon mode of sshfsm (-D) is not offered: it serves files without real authentication. "
+        "Let the servers run sshd instead");
   if (is_fstab_word(setting.name)) {
     draft.plan.notes.push_back("'" + setting.text() + "' is mount(8)'s own");
     return {};
@@ -65,7 +70,8 @@ Status read_arguments(PlanDraft& draft, const CommandLine& line) {
       return usage(fmt::format("'{}': several sources in one mount are not supported yet", argument));
     else return usage(fmt::format("invalid argument '{}'", argument));
   }
-  if (!source && mount_point) return usage(fmt::format("missing host: '{}' is no source like host:directory", *mount_point));
+  if (!source && mount_point)
+    return usage(fmt::format("missing host: '{}' is no source like host:directory", *mount_point));
   if (!source) return usage("missing host");
   PLY_TRY(parsed, parse_source(*source, syntax));
   draft.plan.source = parsed;
@@ -93,8 +99,8 @@ std::string join_remote(const std::string& base, const std::string& below) {
   if (below.starts_with('/') && base.empty()) return below;
   std::string joined = base;
   if (!joined.empty() && !joined.ends_with('/')) joined += '/';
-  joined += below.substr(below.find_first_not_of('/') == std::string::npos ? below.size()
-                                                                           : below.find_first_not_of('/'));
+  joined +=
+      below.substr(below.find_first_not_of('/') == std::string::npos ? below.size() : below.find_first_not_of('/'));
   while (joined.size() > 1 && joined.ends_with('/')) joined.pop_back();
   return joined;
 }
@@ -126,8 +132,9 @@ void complete(PlanDraft& draft) {
   if (plan.subtype.empty())
     plan.subtype = plan.persona == Persona::Sshfs ? "sshfs" : plan.persona == Persona::Sshfsm ? "sshfsm" : "plyfs";
   if (plan.files.symlinks.transform_absolute && plan.files.symlinks.policy == vfs::SymlinkPolicy::Contain)
-    plan.warnings.push_back("warning: transform_symlinks: targets with \"..\" stay refused by contain_symlinks "
-                            "(see no_contain_symlinks)");
+    plan.warnings.push_back(
+        "warning: transform_symlinks: targets with \"..\" stay refused by contain_symlinks "
+        "(see no_contain_symlinks)");
 }
 
 }  // namespace

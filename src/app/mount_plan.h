@@ -15,7 +15,11 @@
 
 namespace ply::app {
 
-enum class IdMapKind { None, User, File };
+enum class IdMapKind {
+  None,
+  User,
+  File
+};
 
 /// Everything a mount needs to know, from the command line.
 struct MountPlan {

@@ -80,7 +80,8 @@ Result<std::unique_ptr<rt::Dialer>> MountRun::make_dialer() {
   if (plan_.passive) return std::unique_ptr<rt::Dialer>(std::make_unique<ssh::StdioDialer>(loop_));
   if (!plan_.directport.empty()) {
     const auto at = plan_.source.destination.rfind('@');
-    const std::string host = at == std::string::npos ? plan_.source.destination : plan_.source.destination.substr(at + 1);
+    const std::string host =
+        at == std::string::npos ? plan_.source.destination : plan_.source.destination.substr(at + 1);
     return std::unique_ptr<rt::Dialer>(std::make_unique<ssh::TcpDialer>(loop_, host, plan_.directport));
   }
   if (!plan_.vsock.empty()) {

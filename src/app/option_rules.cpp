@@ -15,7 +15,9 @@ namespace {
 using Draft = PlanDraft;
 using Value = const std::string&;
 
-Error invalid(Value value) { return Error(Errc::InvalidArgument, "invalid value '" + value + "'"); }
+Error invalid(Value value) {
+  return Error(Errc::InvalidArgument, "invalid value '" + value + "'");
+}
 
 Result<std::uint32_t> parse_number(Value text, int base = 10) {
   std::uint32_t number = 0;
@@ -47,7 +49,9 @@ Status plain(Draft& draft, Value value) {
   return {};
 }
 
-Status ignored(Draft&, Value) { return {}; }
+Status ignored(Draft&, Value) {
+  return {};
+}
 
 /// A mount(8) option for the kernel.
 template <const char* Name>
@@ -74,9 +78,8 @@ Status set_workarounds(Draft& draft, Value list) {
     // What these worked around is always done right here: rename falls back by itself, EXDEV is told as such,
     // truncation and fstat need no detour, and TCP is told not to delay.
     else if (name == "rename" || name == "norename" || name == "renamexdev" || name == "norenamexdev" ||
-             name == "truncate" || name == "notruncate" || name == "fstat" || name == "nofstat" ||
-             name == "nodelay" || name == "nonodelay" || name == "nodelaysrv" || name == "nodelayserv" ||
-             name == "all" || name.empty())
+             name == "truncate" || name == "notruncate" || name == "fstat" || name == "nofstat" || name == "nodelay" ||
+             name == "nonodelay" || name == "nodelaysrv" || name == "nodelayserv" || name == "all" || name.empty())
       draft.plan.notes.push_back("workaround '" + name + "' is not needed");
     else return Error(Errc::InvalidArgument, "unknown workaround: '" + name + "'");
   }
@@ -173,99 +176,120 @@ Status set_writeback_cache(Draft&, Value value) {
 
 constexpr char kRo[] = "ro", kRw[] = "rw", kSuid[] = "suid", kNosuid[] = "nosuid", kDev[] = "dev", kNodev[] = "nodev",
                kExec[] = "exec", kNoexec[] = "noexec", kAtime[] = "atime", kNoatime[] = "noatime", kSync[] = "sync",
-               kAsync[] = "async", kDirsync[] = "dirsync", kAllowRoot[] = "allow_root",
-               kAutoUnmount[] = "auto_unmount";
+               kAsync[] = "async", kDirsync[] = "dirsync", kAllowRoot[] = "allow_root", kAutoUnmount[] = "auto_unmount";
 
-#define FLAG(name, statement) \
-  OptionRule { name, Argument::None, plain<[](Draft& d) { statement; }> }
-#define TEXT(name, statement) \
-  OptionRule { name, Argument::Required, plain<[](Draft& d, Value v) { statement; }> }
-#define NUMBER(name, statement) \
-  OptionRule { name, Argument::Required, with_number<[](Draft& d, std::uint32_t v) { statement; }> }
-#define SECONDS(name, statement) \
-  OptionRule { name, Argument::Required, with_duration<[](Draft& d, rt::Duration v) { statement; }> }
-#define KERNEL(name) \
-  OptionRule { name, Argument::None, kernel<name> }
+#define FLAG(name, statement)                                \
+  OptionRule {                                               \
+    name, Argument::None, plain<[](Draft& d) { statement; }> \
+  }
+#define TEXT(name, statement)                                             \
+  OptionRule {                                                            \
+    name, Argument::Required, plain<[](Draft& d, Value v) { statement; }> \
+  }
+#define NUMBER(name, statement)                                                         \
+  OptionRule {                                                                          \
+    name, Argument::Required, with_number<[](Draft& d, std::uint32_t v) { statement; }> \
+  }
+#define SECONDS(name, statement)                                                         \
+  OptionRule {                                                                           \
+    name, Argument::Required, with_duration<[](Draft& d, rt::Duration v) { statement; }> \
+  }
+#define KERNEL(name)                   \
+  OptionRule {                         \
+    name, Argument::None, kernel<name> \
+  }
 
 std::vector<OptionRule> make_rules() {
   std::vector<OptionRule> rules = {
-      // Running
-      FLAG("foreground", d.plan.foreground = true),
-      FLAG("debug", d.plan.debug = d.plan.foreground = true),
-      FLAG("sshfs_debug", d.plan.debug = d.plan.foreground = true),
-      FLAG("sshfsm_debug", d.plan.debug = d.plan.foreground = true),
-      FLAG("verbose", d.plan.verbose = true),
-      FLAG("sshfs_verbose", d.plan.verbose = true),
+    // Running
+    FLAG("foreground", d.plan.foreground = true),
+    FLAG("debug", d.plan.debug = d.plan.foreground = true),
+    FLAG("sshfs_debug", d.plan.debug = d.plan.foreground = true),
+    FLAG("sshfsm_debug", d.plan.debug = d.plan.foreground = true),
+    FLAG("verbose", d.plan.verbose = true),
+    FLAG("sshfs_verbose", d.plan.verbose = true),
 
-      // Connecting
-      TEXT("ssh_command", d.plan.ssh.command = v),
-      TEXT("sftp_server", d.plan.ssh.sftp_server = v),
-      OptionRule{"ssh_protocol", Argument::Required, set_protocol},
-      FLAG("-1", d.plan.ssh.protocol_1 = true),
-      FLAG("-C", (void)ssh_argument(d, "-oCompression=yes")),
-      TEXT("-F", (void)ssh_argument(d, "-F" + v)),
-      TEXT("directport", d.plan.directport = v),
-      TEXT("vsock", d.plan.vsock = v),
-      FLAG("passive", d.plan.passive = d.plan.foreground = true),
-      FLAG("slave", d.plan.passive = d.plan.foreground = true),
-      FLAG("password_stdin", d.plan.password_stdin = true),
-      FLAG("delay_connect", d.plan.delay_connect = true),
-      FLAG("reconnect", d.plan.remote.reconnect = true),
-      FLAG("no_reconnect", d.plan.remote.reconnect = false),
-      FLAG("no_check_root", d.plan.remote.check_root = false),
-      OptionRule{"max_conns", Argument::Required, set_max_connections},
-      NUMBER("max_read", d.plan.remote.max_read = v),
-      NUMBER("max_write", d.plan.remote.max_write = v),
-      FLAG("sync_readdir", d.plan.remote.pipeline_listing = false),
-      OptionRule{"workaround", Argument::Required, set_workarounds},
+    // Connecting
+    TEXT("ssh_command", d.plan.ssh.command = v),
+    TEXT("sftp_server", d.plan.ssh.sftp_server = v),
+    OptionRule{"ssh_protocol", Argument::Required, set_protocol},
+    FLAG("-1", d.plan.ssh.protocol_1 = true),
+    FLAG("-C", (void)ssh_argument(d, "-oCompression=yes")),
+    TEXT("-F", (void)ssh_argument(d, "-F" + v)),
+    TEXT("directport", d.plan.directport = v),
+    TEXT("vsock", d.plan.vsock = v),
+    FLAG("passive", d.plan.passive = d.plan.foreground = true),
+    FLAG("slave", d.plan.passive = d.plan.foreground = true),
+    FLAG("password_stdin", d.plan.password_stdin = true),
+    FLAG("delay_connect", d.plan.delay_connect = true),
+    FLAG("reconnect", d.plan.remote.reconnect = true),
+    FLAG("no_reconnect", d.plan.remote.reconnect = false),
+    FLAG("no_check_root", d.plan.remote.check_root = false),
+    OptionRule{"max_conns", Argument::Required, set_max_connections},
+    NUMBER("max_read", d.plan.remote.max_read = v),
+    NUMBER("max_write", d.plan.remote.max_write = v),
+    FLAG("sync_readdir", d.plan.remote.pipeline_listing = false),
+    OptionRule{"workaround", Argument::Required, set_workarounds},
 
-      // Caching
-      OptionRule{"dir_cache", Argument::Required, set_attribute_cache},
-      OptionRule{"cache", Argument::Required, set_attribute_cache},
-      NUMBER("dcache_max_size", d.plan.branch.cache.max_entries = std::max(v, 16u)),
-      NUMBER("cache_max_size", d.plan.branch.cache.max_entries = std::max(v, 16u)),
-      SECONDS("entry_timeout", d.plan.files.entry_timeout = v),
-      SECONDS("attr_timeout", d.plan.files.attr_timeout = v),
-      SECONDS("negative_timeout", d.plan.files.negative_timeout = v),
-      FLAG("kernel_cache", d.plan.files.page_cache = vfs::PageCache::Keep),
-      FLAG("auto_cache", d.plan.files.page_cache = vfs::PageCache::Auto),
-      FLAG("noauto_cache", d.plan.files.page_cache = vfs::PageCache::Drop),
-      FLAG("direct_io", d.plan.files.page_cache = vfs::PageCache::Bypass),
-      FLAG("sshfs_sync", d.plan.branch.writer.synchronous = true),
-      FLAG("sshfsm_sync", d.plan.branch.writer.synchronous = true),
-      OptionRule{"writeback", Argument::Required, set_writeback},
-      OptionRule{"writeback_cache", Argument::Required, set_writeback_cache},
-      OptionRule{"vfs_cache_mode", Argument::Required, set_cache_mode},
+    // Caching
+    OptionRule{"dir_cache", Argument::Required, set_attribute_cache},
+    OptionRule{"cache", Argument::Required, set_attribute_cache},
+    NUMBER("dcache_max_size", d.plan.branch.cache.max_entries = std::max(v, 16u)),
+    NUMBER("cache_max_size", d.plan.branch.cache.max_entries = std::max(v, 16u)),
+    SECONDS("entry_timeout", d.plan.files.entry_timeout = v),
+    SECONDS("attr_timeout", d.plan.files.attr_timeout = v),
+    SECONDS("negative_timeout", d.plan.files.negative_timeout = v),
+    FLAG("kernel_cache", d.plan.files.page_cache = vfs::PageCache::Keep),
+    FLAG("auto_cache", d.plan.files.page_cache = vfs::PageCache::Auto),
+    FLAG("noauto_cache", d.plan.files.page_cache = vfs::PageCache::Drop),
+    FLAG("direct_io", d.plan.files.page_cache = vfs::PageCache::Bypass),
+    FLAG("sshfs_sync", d.plan.branch.writer.synchronous = true),
+    FLAG("sshfsm_sync", d.plan.branch.writer.synchronous = true),
+    OptionRule{"writeback", Argument::Required, set_writeback},
+    OptionRule{"writeback_cache", Argument::Required, set_writeback_cache},
+    OptionRule{"vfs_cache_mode", Argument::Required, set_cache_mode},
 
-      // Owners, names, links
-      NUMBER("uid", d.plan.files.uid = v),
-      NUMBER("gid", d.plan.files.gid = v),
-      OptionRule{"umask", Argument::Required, set_umask},
-      OptionRule{"idmap", Argument::Required, set_id_map},
-      TEXT("uidfile", d.plan.uid_file = v),
-      TEXT("gidfile", d.plan.gid_file = v),
-      OptionRule{"nomap", Argument::Required, set_unmapped},
-      FLAG("disable_hardlink", d.plan.files.hard_links = false),
-      FLAG("follow_symlinks", d.plan.branch.follow_symlinks = true),
-      FLAG("transform_symlinks", d.plan.files.symlinks.transform_absolute = true),
-      FLAG("contain_symlinks", d.plan.files.symlinks.policy = vfs::SymlinkPolicy::Contain; d.contain_chosen = true),
-      FLAG("no_contain_symlinks", d.plan.files.symlinks.policy = vfs::SymlinkPolicy::Verbatim),
-      OptionRule{"symlinks", Argument::Required, set_symlinks},
-      OptionRule{"modules", Argument::Required, set_modules},
-      TEXT("subdir", d.subdir = v),
-      FLAG("rellinks", d.rellinks = true),
-      FLAG("norellinks", d.rellinks = false),
-      TEXT("from_code", d.from_code = v),
-      TEXT("to_code", d.to_code = v),
+    // Owners, names, links
+    NUMBER("uid", d.plan.files.uid = v),
+    NUMBER("gid", d.plan.files.gid = v),
+    OptionRule{"umask", Argument::Required, set_umask},
+    OptionRule{"idmap", Argument::Required, set_id_map},
+    TEXT("uidfile", d.plan.uid_file = v),
+    TEXT("gidfile", d.plan.gid_file = v),
+    OptionRule{"nomap", Argument::Required, set_unmapped},
+    FLAG("disable_hardlink", d.plan.files.hard_links = false),
+    FLAG("follow_symlinks", d.plan.branch.follow_symlinks = true),
+    FLAG("transform_symlinks", d.plan.files.symlinks.transform_absolute = true),
+    FLAG("contain_symlinks", d.plan.files.symlinks.policy = vfs::SymlinkPolicy::Contain; d.contain_chosen = true),
+    FLAG("no_contain_symlinks", d.plan.files.symlinks.policy = vfs::SymlinkPolicy::Verbatim),
+    OptionRule{"symlinks", Argument::Required, set_symlinks},
+    OptionRule{"modules", Argument::Required, set_modules},
+    TEXT("subdir", d.subdir = v),
+    FLAG("rellinks", d.rellinks = true),
+    FLAG("norellinks", d.rellinks = false),
+    TEXT("from_code", d.from_code = v),
+    TEXT("to_code", d.to_code = v),
 
-      // Mounting
-      FLAG("allow_other", d.plan.allow_other = true),
-      FLAG("default_permissions", d.plan.default_permissions = true),
-      TEXT("fsname", d.plan.fsname = v),
-      TEXT("subtype", d.plan.subtype = v),
-      KERNEL(kRo), KERNEL(kRw), KERNEL(kSuid), KERNEL(kNosuid), KERNEL(kDev), KERNEL(kNodev), KERNEL(kExec),
-      KERNEL(kNoexec), KERNEL(kAtime), KERNEL(kNoatime), KERNEL(kSync), KERNEL(kAsync), KERNEL(kDirsync),
-      KERNEL(kAllowRoot), KERNEL(kAutoUnmount),
+    // Mounting
+    FLAG("allow_other", d.plan.allow_other = true),
+    FLAG("default_permissions", d.plan.default_permissions = true),
+    TEXT("fsname", d.plan.fsname = v),
+    TEXT("subtype", d.plan.subtype = v),
+    KERNEL(kRo),
+    KERNEL(kRw),
+    KERNEL(kSuid),
+    KERNEL(kNosuid),
+    KERNEL(kDev),
+    KERNEL(kNodev),
+    KERNEL(kExec),
+    KERNEL(kNoexec),
+    KERNEL(kAtime),
+    KERNEL(kNoatime),
+    KERNEL(kSync),
+    KERNEL(kAsync),
+    KERNEL(kDirsync),
+    KERNEL(kAllowRoot),
+    KERNEL(kAutoUnmount),
   };
   const auto dcache = [&](std::string_view what, auto attr) {
     for (const std::string_view prefix : {"dcache_", "cache_"}) {
@@ -286,29 +310,112 @@ std::vector<OptionRule> make_rules() {
   dcache("min_clean_interval", ignored);
 
   // Taken without effect: names of FUSE 2, of fstab, of SSHFS-MUX's own network, of rclone's machinery.
-  for (const char* name :
-       {"large_read", "big_writes", "nonempty", "hard_remove", "use_ino", "readdir_ino", "intr", "async_read",
-        "sync_read", "no_remote_lock", "no_remote_posix_lock", "no_remote_flock", "atomic_o_trunc", "splice_read",
-        "splice_write", "splice_move", "no_splice_read", "no_splice_write", "no_splice_move", "clone_fd",
-        "unreliable_append", "no_readahead", "nofail", "defaults", "netdev", "_netdev", "owner", "group",
-        "nodiratime", "diratime", "relatime", "norelatime", "strictatime", "nostrictatime", "lazytime", "auto",
-        "noauto", "user", "nouser", "users", "nousers", "noforget", "no_rofd_flush", "singlethread", "-n",
-        "inaddr_ino", "dump", "rclone:daemon", "rclone:vfs-fast-fingerprint", "rclone:vfs-refresh",
-        "rclone:vfs-links", "rclone:links", "rclone:no-checksum", "rclone:no-modtime", "rclone:no-seek",
-        "rclone:async-read", "rclone:write-back-cache"})
+  for (const char* name : {"large_read",
+                           "big_writes",
+                           "nonempty",
+                           "hard_remove",
+                           "use_ino",
+                           "readdir_ino",
+                           "intr",
+                           "async_read",
+                           "sync_read",
+                           "no_remote_lock",
+                           "no_remote_posix_lock",
+                           "no_remote_flock",
+                           "atomic_o_trunc",
+                           "splice_read",
+                           "splice_write",
+                           "splice_move",
+                           "no_splice_read",
+                           "no_splice_write",
+                           "no_splice_move",
+                           "clone_fd",
+                           "unreliable_append",
+                           "no_readahead",
+                           "nofail",
+                           "defaults",
+                           "netdev",
+                           "_netdev",
+                           "owner",
+                           "group",
+                           "nodiratime",
+                           "diratime",
+                           "relatime",
+                           "norelatime",
+                           "strictatime",
+                           "nostrictatime",
+                           "lazytime",
+                           "auto",
+                           "noauto",
+                           "user",
+                           "nouser",
+                           "users",
+                           "nousers",
+                           "noforget",
+                           "no_rofd_flush",
+                           "singlethread",
+                           "-n",
+                           "inaddr_ino",
+                           "dump",
+                           "rclone:daemon",
+                           "rclone:vfs-fast-fingerprint",
+                           "rclone:vfs-refresh",
+                           "rclone:vfs-links",
+                           "rclone:links",
+                           "rclone:no-checksum",
+                           "rclone:no-modtime",
+                           "rclone:no-seek",
+                           "rclone:async-read",
+                           "rclone:write-back-cache"})
     rules.push_back(OptionRule{name, Argument::None, ignored});
-  for (const char* name :
-       {"intr_signal", "max_readahead", "max_background", "congestion_threshold", "max_idle_threads", "max_threads",
-        "remember", "ac_attr_timeout", "comment", "user", "backlog", "psk", "sndbuf", "rcvbuf", "inaddr_nth", "forward",
-        "forward_allow", "forward_timeout", "session_dir", "rclone:volname", "rclone:buffer-size",
-        "rclone:multi-thread-streams", "rclone:multi-thread-cutoff", "rclone:multi-thread-chunk-size",
-        "rclone:transfers", "rclone:checkers", "rclone:cache-dir", "rclone:bwlimit", "rclone:timeout",
-        "rclone:poll-interval", "rclone:daemon-timeout", "rclone:daemon-wait", "rclone:dir-perms",
-        "rclone:file-perms", "rclone:vfs-cache-max-age", "rclone:vfs-cache-max-size",
-        "rclone:vfs-cache-min-free-space", "rclone:vfs-cache-poll-interval", "rclone:vfs-write-back",
-        "rclone:vfs-read-ahead", "rclone:vfs-read-chunk-size", "rclone:vfs-read-chunk-size-limit",
-        "rclone:vfs-read-chunk-streams", "rclone:vfs-read-wait", "rclone:vfs-write-wait", "rclone:config",
-        "rclone:log-file", "rclone:log-level"})
+  for (const char* name : {"intr_signal",
+                           "max_readahead",
+                           "max_background",
+                           "congestion_threshold",
+                           "max_idle_threads",
+                           "max_threads",
+                           "remember",
+                           "ac_attr_timeout",
+                           "comment",
+                           "user",
+                           "backlog",
+                           "psk",
+                           "sndbuf",
+                           "rcvbuf",
+                           "inaddr_nth",
+                           "forward",
+                           "forward_allow",
+                           "forward_timeout",
+                           "session_dir",
+                           "rclone:volname",
+                           "rclone:buffer-size",
+                           "rclone:multi-thread-streams",
+                           "rclone:multi-thread-cutoff",
+                           "rclone:multi-thread-chunk-size",
+                           "rclone:transfers",
+                           "rclone:checkers",
+                           "rclone:cache-dir",
+                           "rclone:bwlimit",
+                           "rclone:timeout",
+                           "rclone:poll-interval",
+                           "rclone:daemon-timeout",
+                           "rclone:daemon-wait",
+                           "rclone:dir-perms",
+                           "rclone:file-perms",
+                           "rclone:vfs-cache-max-age",
+                           "rclone:vfs-cache-max-size",
+                           "rclone:vfs-cache-min-free-space",
+                           "rclone:vfs-cache-poll-interval",
+                           "rclone:vfs-write-back",
+                           "rclone:vfs-read-ahead",
+                           "rclone:vfs-read-chunk-size",
+                           "rclone:vfs-read-chunk-size-limit",
+                           "rclone:vfs-read-chunk-streams",
+                           "rclone:vfs-read-wait",
+                           "rclone:vfs-write-wait",
+                           "rclone:config",
+                           "rclone:log-file",
+                           "rclone:log-level"})
     rules.push_back(OptionRule{name, Argument::Required, ignored});
   return rules;
 }

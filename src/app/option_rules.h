@@ -23,7 +23,10 @@ struct PlanDraft {
   std::optional<bool> attribute_cache;
 };
 
-enum class Argument { None, Required };
+enum class Argument {
+  None,
+  Required
+};
 
 /// One name of -o: what it does to the draft.
 struct OptionRule {

@@ -31,7 +31,9 @@ void take_attributes(Source& source) {
 
 }  // namespace
 
-bool looks_like_source(const std::string& text) { return text.find(':') != std::string::npos; }
+bool looks_like_source(const std::string& text) {
+  return text.find(':') != std::string::npos;
+}
 
 Result<Source> parse_source(const std::string& text, BranchSyntax syntax) {
   if (text.find('[') != std::string::npos && text.find(']') == std::string::npos)

@@ -39,7 +39,9 @@ std::string_view describe(Errc code) {
   return "unknown";
 }
 
-Error::Error(Errc code, std::string text) : code_(code) { detail().text = std::move(text); }
+Error::Error(Errc code, std::string text) : code_(code) {
+  detail().text = std::move(text);
+}
 
 Error::Detail& Error::detail() {
   if (!detail_) detail_ = std::make_unique<Detail>();

@@ -8,7 +8,12 @@
 
 namespace ply {
 
-enum class LogLevel { Debug, Info, Warning, Problem };
+enum class LogLevel {
+  Debug,
+  Info,
+  Warning,
+  Problem
+};
 
 /// Where the engine says what happened; the application decides where it goes. One line an event, without
 /// secrets. Debug text avoids the words that test suites of sshfs grep for ("error", "fault", ...).

@@ -14,9 +14,9 @@ namespace ply {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}        // NOLINT: implicit on purpose
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}    // NOLINT
-  Result(Errc code) : state_(std::in_place_index<1>, Error(code)) {}           // NOLINT
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit on purpose
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
+  Result(Errc code) : state_(std::in_place_index<1>, Error(code)) {}         // NOLINT
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -80,18 +80,18 @@ using Status = Result<void>;
 }  // namespace ply
 
 /// `TRY(x, expression)`: declares `x` as the value of the Result, or returns its error.
-#define PLY_TRY(name, ...)                           \
-  auto name##_result = __VA_ARGS__;                  \
+#define PLY_TRY(name, ...)                                     \
+  auto name##_result = __VA_ARGS__;                            \
   if (!name##_result) return std::move(name##_result).error(); \
   auto& name = *name##_result
 
 /// `CO_TRY(x, co_await call)`: the same in a coroutine; one of the await forms of rt/task.h.
-#define PLY_CO_TRY(name, ...)                        \
-  auto name##_result = __VA_ARGS__;                  \
+#define PLY_CO_TRY(name, ...)                                     \
+  auto name##_result = __VA_ARGS__;                               \
   if (!name##_result) co_return std::move(name##_result).error(); \
   auto& name = *name##_result
 
 /// As PLY_CO_TRY for a Status: nothing is declared but the status itself.
-#define PLY_CO_CHECK(name, ...)  \
-  auto name = __VA_ARGS__;       \
+#define PLY_CO_CHECK(name, ...) \
+  auto name = __VA_ARGS__;      \
   if (!name) co_return std::move(name).error()

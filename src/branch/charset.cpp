@@ -6,7 +6,9 @@
 namespace ply::branch {
 
 namespace {
-bool failed(void* converter) { return converter == reinterpret_cast<void*>(-1); }
+bool failed(void* converter) {
+  return converter == reinterpret_cast<void*>(-1);
+}
 }  // namespace
 
 Result<std::unique_ptr<Charset>> Charset::open(const std::string& remote, const std::string& local) {

@@ -12,7 +12,10 @@
 namespace ply::branch {
 
 /// What to do with an id that a map does not name.
-enum class Unmapped { Keep, Refuse };
+enum class Unmapped {
+  Keep,
+  Refuse
+};
 
 /// Translates a server's numeric ids to this machine's and back (-o idmap=user|file).
 class IdMap {
@@ -45,7 +48,10 @@ class IdMap {
   Unmapped unmapped_ = Unmapped::Keep;
 };
 
-enum class IdKind { User, Group };
+enum class IdKind {
+  User,
+  Group
+};
 
 /// Reads a uidfile or gidfile into `map`: lines "name:id" or of passwd(5) and group(5); names are looked up on this
 /// machine, those it does not have are left out. Errors as sshfs's: the file must belong to `owner` and be writable

@@ -19,19 +19,21 @@ OpenFile::OpenFile(Branch& owner, std::unique_ptr<store::File> file, store::Open
     : owner_(owner),
       file_(std::move(file)),
       mode_(mode),
-      writer_(owner.loop_, *file_, owner.dirty_budget_,
-              writer_options(owner.options_, *owner.store_, mode),
-              [this](const Error& why) {
-                owner_.log_.warning("background write: {}", why.message());
-                if (!failure_) failure_ = why.clone();
-              },
-              [this] {
-                if (acknowledged_) acknowledged_();
-              }) {}
+      writer_(
+          owner.loop_, *file_, owner.dirty_budget_, writer_options(owner.options_, *owner.store_, mode),
+          [this](const Error& why) {
+            owner_.log_.warning("background write: {}", why.message());
+            if (!failure_) failure_ = why.clone();
+          },
+          [this] {
+            if (acknowledged_) acknowledged_();
+          }) {}
 
 OpenFile::~OpenFile() = default;
 
-std::optional<Error> OpenFile::take_failure() { return std::exchange(failure_, std::nullopt); }
+std::optional<Error> OpenFile::take_failure() {
+  return std::exchange(failure_, std::nullopt);
+}
 
 rt::Task<Result<Attr>> OpenFile::stat() {
   PLY_CO_TRY(attr, co_await file_->stat());
@@ -44,8 +46,8 @@ rt::Task<Status> OpenFile::set_attr(AttrChange change) {
   co_return co_await file_->set_attr(change);
 }
 
-rt::Task<Result<std::uint64_t>> OpenFile::copy_from(OpenFile& source, std::uint64_t source_offset,
-                                                    std::uint64_t length, std::uint64_t offset) {
+rt::Task<Result<std::uint64_t>> OpenFile::copy_from(OpenFile& source, std::uint64_t source_offset, std::uint64_t length,
+                                                    std::uint64_t offset) {
   if (&source.owner_ != &owner_) co_return Errc::Unsupported;
   co_return co_await file_->copy_from(*source.file_, source_offset, length, offset);
 }

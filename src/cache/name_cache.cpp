@@ -68,7 +68,9 @@ rt::Duration NameCache::absence_validity(const std::string& path) {
   return listing->proves_absence_until - now;
 }
 
-bool NameCache::is_absent(const std::string& path) { return absence_validity(path) > rt::Duration::zero(); }
+bool NameCache::is_absent(const std::string& path) {
+  return absence_validity(path) > rt::Duration::zero();
+}
 
 std::optional<std::vector<store::DirEntry>> NameCache::listing(const std::string& path) {
   Entry* const entry = find(path);

@@ -37,7 +37,9 @@ struct stat to_stat(const vfs::FileStat& file) {
   return st;
 }
 
-double to_seconds(rt::Duration duration) { return std::chrono::duration<double>(duration).count(); }
+double to_seconds(rt::Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
 
 fuse_entry_param to_entry(const vfs::EntryReply& entry) {
   fuse_entry_param out = {};

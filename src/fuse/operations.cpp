@@ -22,7 +22,9 @@ using vfs::NodeId;
 constexpr unsigned kMaxTransfer = 1 << 20;
 constexpr unsigned kMaxBackground = 64;
 
-Session& session_of(fuse_req_t request) { return *static_cast<Session*>(fuse_req_userdata(request)); }
+Session& session_of(fuse_req_t request) {
+  return *static_cast<Session*>(fuse_req_userdata(request));
+}
 
 vfs::Caller caller_of(fuse_req_t request) {
   const fuse_ctx* const context = fuse_req_ctx(request);
@@ -32,7 +34,9 @@ vfs::Caller caller_of(fuse_req_t request) {
   return caller;
 }
 
-Buffer copy_of(const char* data, std::size_t size) { return Buffer::copy_of(as_bytes({data, size})); }
+Buffer copy_of(const char* data, std::size_t size) {
+  return Buffer::copy_of(as_bytes({data, size}));
+}
 
 void on_init(void*, fuse_conn_info* connection) {
   connection->max_write = std::min(connection->max_write, kMaxTransfer);
@@ -142,8 +146,8 @@ void on_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino
   // Exchanging two names needs help of the server that SFTP v3 has not.
   if (flags & ~static_cast<unsigned>(RENAME_NOREPLACE)) return void(fuse_reply_err(request, EINVAL));
   const auto rule = flags & RENAME_NOREPLACE ? vfs::RenameRule::NoReplace : vfs::RenameRule::Replace;
-  session.run(answer_status(Reply(request, session, "rename"),
-                            session.files().rename(parent, name, to, new_name, rule)));
+  session.run(
+      answer_status(Reply(request, session, "rename"), session.files().rename(parent, name, to, new_name, rule)));
 }
 
 // --- attributes ---
@@ -241,8 +245,8 @@ void on_open(fuse_req_t request, fuse_ino_t node, fuse_file_info* info) {
 
 void on_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
   Session& session = session_of(request);
-  session.run(create_file(Reply(request, session, "create"), parent, name, mode, to_flags(info->flags),
-                          caller_of(request)));
+  session.run(
+      create_file(Reply(request, session, "create"), parent, name, mode, to_flags(info->flags), caller_of(request)));
 }
 
 void on_read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
@@ -250,8 +254,7 @@ void on_read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fus
   session.run(read_file(Reply(request, session, "read"), info->fh, static_cast<std::uint64_t>(offset), size));
 }
 
-void on_write(fuse_req_t request, fuse_ino_t, const char* data, std::size_t size, off_t offset,
-              fuse_file_info* info) {
+void on_write(fuse_req_t request, fuse_ino_t, const char* data, std::size_t size, off_t offset, fuse_file_info* info) {
   Session& session = session_of(request);
   const auto origin = info->writepage ? vfs::WriteOrigin::PageCache : vfs::WriteOrigin::Program;
   session.run(write_file(Reply(request, session, "write"), info->fh, static_cast<std::uint64_t>(offset),
@@ -278,9 +281,8 @@ void on_copy_file_range(fuse_req_t request, fuse_ino_t, off_t from_offset, fuse_
   Session& session = session_of(request);
   // The reply's count has 32 bits; the caller asks again for the rest.
   constexpr std::size_t kMostAtOnce = 1 << 30;
-  session.run(copy_range(Reply(request, session, "copy_file_range"), from->fh,
-                         static_cast<std::uint64_t>(from_offset), to->fh, static_cast<std::uint64_t>(to_offset),
-                         std::min(length, kMostAtOnce)));
+  session.run(copy_range(Reply(request, session, "copy_file_range"), from->fh, static_cast<std::uint64_t>(from_offset),
+                         to->fh, static_cast<std::uint64_t>(to_offset), std::min(length, kMostAtOnce)));
 }
 
 void on_lseek(fuse_req_t request, fuse_ino_t, off_t offset, int whence, fuse_file_info* info) {
@@ -294,9 +296,9 @@ void on_fallocate(fuse_req_t request, fuse_ino_t, int mode, off_t offset, off_t 
   Session& session = session_of(request);
   // Holes and allocation without growth can't be had over SFTP; programs have their own way when told so.
   if (mode != 0) return void(fuse_reply_err(request, EOPNOTSUPP));
-  session.run(answer_status(Reply(request, session, "fallocate"),
-                            session.files().allocate(info->fh, static_cast<std::uint64_t>(offset),
-                                                     static_cast<std::uint64_t>(length))));
+  session.run(answer_status(
+      Reply(request, session, "fallocate"),
+      session.files().allocate(info->fh, static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(length))));
 }
 
 // --- directories ---
@@ -310,8 +312,7 @@ class DirBuffer {
     struct stat st = {};
     st.st_ino = ino;
     st.st_mode = type;
-    const std::size_t needed =
-        fuse_add_direntry(request_, position(), room(), name, &st, static_cast<off_t>(next));
+    const std::size_t needed = fuse_add_direntry(request_, position(), room(), name, &st, static_cast<off_t>(next));
     return took(needed);
   }
   bool fits_plus(const char* name) const {
@@ -338,7 +339,10 @@ class DirBuffer {
   std::size_t used_ = 0;
 };
 
-enum class Listing { Plain, Plus };
+enum class Listing {
+  Plain,
+  Plus
+};
 
 /// "." and ".." as plain entries also in a plus listing: the kernel must not count references for them.
 bool add_plain(DirBuffer& out, Listing kind, const char* name, std::uint64_t ino, std::uint32_t type,

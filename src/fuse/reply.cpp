@@ -9,7 +9,9 @@
 
 namespace ply::fuse {
 
-fuse_req* Reply::take() { return std::exchange(request_, nullptr); }
+fuse_req* Reply::take() {
+  return std::exchange(request_, nullptr);
+}
 
 Reply::~Reply() {
   if (request_ == nullptr) return;
@@ -19,8 +21,7 @@ Reply::~Reply() {
 
 void Reply::failure(const Error& error) {
   const LogLevel level = vfs::level_of(error.code());
-  if (session_->log().enabled(level))
-    session_->log().write(level, std::string(operation_) + ": " + error.message());
+  if (session_->log().enabled(level)) session_->log().write(level, std::string(operation_) + ": " + error.message());
   fuse_reply_err(take(), vfs::errno_of(error.code()));
 }
 
@@ -69,15 +70,21 @@ void Reply::directory(vfs::HandleId handle) {
   if (fuse_reply_open(take(), &info) == -ENOENT) files().release_directory(handle);
 }
 
-void Reply::text(const std::string& text) { fuse_reply_readlink(take(), text.c_str()); }
+void Reply::text(const std::string& text) {
+  fuse_reply_readlink(take(), text.c_str());
+}
 
 void Reply::bytes(ByteSpan bytes) {
   fuse_reply_buf(take(), reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-void Reply::written(std::size_t count) { fuse_reply_write(take(), count); }
+void Reply::written(std::size_t count) {
+  fuse_reply_write(take(), count);
+}
 
-void Reply::offset(std::uint64_t offset) { fuse_reply_lseek(take(), static_cast<off_t>(offset)); }
+void Reply::offset(std::uint64_t offset) {
+  fuse_reply_lseek(take(), static_cast<off_t>(offset));
+}
 
 void Reply::statfs(const FsStats& stats) {
   struct statvfs st = {};

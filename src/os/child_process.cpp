@@ -67,8 +67,8 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::spawn(UvLoop& loop, const Sp
   while (got < 0 && errno == EINTR);
   if (got == sizeof failure) {
     waitpid(pid, nullptr, 0);
-    return system_error(failure == ENOENT ? Errc::NotFound : Errc::Io,
-                        "failed to execute '" + options.argv[0] + "'", failure);
+    return system_error(failure == ENOENT ? Errc::NotFound : Errc::Io, "failed to execute '" + options.argv[0] + "'",
+                        failure);
   }
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) {

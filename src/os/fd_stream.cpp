@@ -17,7 +17,9 @@ constexpr std::size_t kReadsPerTurn = 8;
 // One 256 KiB packet and more fits into the socket, so that few wake-ups carry much.
 constexpr int kSocketBuffer = 1 << 20;
 
-void set_nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
+void set_nonblocking(int fd) {
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
 
 }  // namespace
 
@@ -27,8 +29,7 @@ Error system_error(Errc code, std::string_view what, int errno_value) {
 
 Result<std::pair<UniqueFd, UniqueFd>> make_socket_pair() {
   int fds[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0)
-    return system_error(Errc::Io, "socketpair", errno);
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) return system_error(Errc::Io, "socketpair", errno);
   for (const int fd : fds) {
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSocketBuffer, sizeof kSocketBuffer);
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kSocketBuffer, sizeof kSocketBuffer);
@@ -36,15 +37,18 @@ Result<std::pair<UniqueFd, UniqueFd>> make_socket_pair() {
   return std::pair(UniqueFd(fds[0]), UniqueFd(fds[1]));
 }
 
-FdStream::FdStream(UvLoop& loop, UniqueFd fd) : loop_(loop), in_(std::move(fd)) { set_nonblocking(in_.get()); }
+FdStream::FdStream(UvLoop& loop, UniqueFd fd) : loop_(loop), in_(std::move(fd)) {
+  set_nonblocking(in_.get());
+}
 
-FdStream::FdStream(UvLoop& loop, UniqueFd in, UniqueFd out)
-    : loop_(loop), in_(std::move(in)), out_(std::move(out)) {
+FdStream::FdStream(UvLoop& loop, UniqueFd in, UniqueFd out) : loop_(loop), in_(std::move(in)), out_(std::move(out)) {
   set_nonblocking(in_.get());
   set_nonblocking(out_.get());
 }
 
-FdStream::~FdStream() { close(); }
+FdStream::~FdStream() {
+  close();
+}
 
 void FdStream::start(Sink& sink) {
   assert(sink_ == nullptr);

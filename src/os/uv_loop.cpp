@@ -67,15 +67,20 @@ void UvLoop::stop() {
   uv_stop(&handles_->loop);
 }
 
-rt::TimePoint UvLoop::now() const { return rt::TimePoint(std::chrono::nanoseconds(uv_hrtime())); }
-
-std::int64_t UvLoop::wall_seconds() const {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
+rt::TimePoint UvLoop::now() const {
+  return rt::TimePoint(std::chrono::nanoseconds(uv_hrtime()));
 }
 
-void UvLoop::post(std::coroutine_handle<> coroutine) { ready_.emplace_back(coroutine); }
-void UvLoop::post(std::function<void()> callback) { ready_.emplace_back(std::move(callback)); }
+std::int64_t UvLoop::wall_seconds() const {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+void UvLoop::post(std::coroutine_handle<> coroutine) {
+  ready_.emplace_back(coroutine);
+}
+void UvLoop::post(std::function<void()> callback) {
+  ready_.emplace_back(std::move(callback));
+}
 
 void UvLoop::drain() {
   for (std::size_t i = 0; i < kMaxDrain && !ready_.empty(); ++i) {

@@ -18,7 +18,10 @@ struct uv_loop_s;
 
 namespace ply::os {
 
-enum class Readiness { Readable, Writable };
+enum class Readiness {
+  Readable,
+  Writable
+};
 
 /// The real loop, over libuv. Run by the thread that made it, which is then the engine thread.
 class UvLoop final : public rt::Loop {

@@ -5,7 +5,9 @@
 
 namespace ply::rt {
 
-WaitList::~WaitList() { assert(waiters_.empty()); }
+WaitList::~WaitList() {
+  assert(waiters_.empty());
+}
 
 WaitList::Awaiter::~Awaiter() {
   if (queued_) list_.waiters_.erase(place_);

@@ -16,7 +16,9 @@ struct Scope::Runner {
   };
 };
 
-Scope::~Scope() { assert(running_ == 0); }
+Scope::~Scope() {
+  assert(running_ == 0);
+}
 
 Scope::Runner Scope::run(Task<void> task) {
   {

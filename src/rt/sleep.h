@@ -23,6 +23,8 @@ class Sleep {
   TimerId timer_ = 0;
 };
 
-inline Sleep sleep_for(Loop& loop, Duration delay) { return Sleep(loop, delay); }
+inline Sleep sleep_for(Loop& loop, Duration delay) {
+  return Sleep(loop, delay);
+}
 
 }  // namespace ply::rt

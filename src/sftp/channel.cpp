@@ -14,7 +14,9 @@ constexpr std::size_t kMaxBanner = 64 * 1024;
 // Holds the longest packet and leaves room to read on.
 constexpr std::size_t kInputSize = kMaxReplyLength + 128 * 1024;
 
-std::uint32_t length_at(const std::byte* bytes) { return Reader(ByteSpan(bytes, 4)).u32(); }
+std::uint32_t length_at(const std::byte* bytes) {
+  return Reader(ByteSpan(bytes, 4)).u32();
+}
 }  // namespace
 
 Channel::Channel(rt::Loop& loop, std::unique_ptr<rt::ByteStream> stream, ChannelOptions options, Logger& log,
@@ -57,8 +59,8 @@ rt::Task<Status> Channel::shake_hands() {
     co_return std::move(cause);
   }
   if (server_.version < kVersion) {
-    Error old(Errc::Unsupported, "the server speaks SFTP version " + std::to_string(server_.version) +
-                                     ", version 3 is needed");
+    Error old(Errc::Unsupported,
+              "the server speaks SFTP version " + std::to_string(server_.version) + ", version 3 is needed");
     close(old.clone());
     co_return std::move(old);
   }
@@ -139,8 +141,8 @@ void Channel::take_version() {
   while (!ended_ && input_end_ - input_start_ >= kHeader + kReplyHead) {
     const std::byte* const start = input_.data() + input_start_;
     const std::uint32_t length = length_at(start);
-    const bool plausible = length >= 5 && length <= kMaxReplyLength &&
-                           static_cast<PacketType>(start[kHeader]) == PacketType::Version;
+    const bool plausible =
+        length >= 5 && length <= kMaxReplyLength && static_cast<PacketType>(start[kHeader]) == PacketType::Version;
     if (!plausible) {
       ++input_start_;
       if (++skipped_ > kMaxBanner)
@@ -198,7 +200,9 @@ rt::Task<Error> Channel::explain_end() {
   co_return std::move(cause);
 }
 
-void Channel::on_closed(Error why) { end(std::move(why)); }
+void Channel::on_closed(Error why) {
+  end(std::move(why));
+}
 
 void Channel::end(Error why) {
   if (ended_) return;

@@ -12,7 +12,9 @@ Error unexpected(const Reply& reply, std::string_view wanted) {
                                    std::string(wanted) + " belongs");
 }
 
-Error malformed(std::string_view what) { return Error(Errc::Protocol, "malformed " + std::string(what)); }
+Error malformed(std::string_view what) {
+  return Error(Errc::Protocol, "malformed " + std::string(what));
+}
 
 struct StatusReply {
   StatusCode code;

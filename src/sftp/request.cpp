@@ -131,16 +131,26 @@ Request posix_rename(std::string_view from, std::string_view to) {
 Request hardlink(std::string_view existing, std::string_view link_path) {
   return make_extended_strings(kHardlink, existing, link_path);
 }
-Request statvfs(std::string_view path) { return make_extended_string(kStatvfs, path); }
-Request fstatvfs(std::string_view handle) { return make_extended_string(kFstatvfs, handle); }
-Request fsync(std::string_view handle) { return make_extended_string(kFsync, handle); }
+Request statvfs(std::string_view path) {
+  return make_extended_string(kStatvfs, path);
+}
+Request fstatvfs(std::string_view handle) {
+  return make_extended_string(kFstatvfs, handle);
+}
+Request fsync(std::string_view handle) {
+  return make_extended_string(kFsync, handle);
+}
 Request lsetstat(std::string_view path, const AttrChange& change) {
   Request request = make_extended_string(kLsetstat, path);
   Writer(request.buffer()).attrs(change);
   return request;
 }
-Request limits() { return make_extended(kLimits); }
-Request expand_path(std::string_view path) { return make_extended_string(kExpandPath, path); }
+Request limits() {
+  return make_extended(kLimits);
+}
+Request expand_path(std::string_view path) {
+  return make_extended_string(kExpandPath, path);
+}
 Request copy_data(std::string_view from_handle, std::uint64_t from_offset, std::uint64_t length,
                   std::string_view to_handle, std::uint64_t to_offset) {
   Request request = make_extended_string(kCopyData, from_handle);
@@ -151,7 +161,9 @@ Request copy_data(std::string_view from_handle, std::uint64_t from_offset, std::
   out.u64(to_offset);
   return request;
 }
-Request home_directory(std::string_view user) { return make_extended_string(kHomeDirectory, user); }
+Request home_directory(std::string_view user) {
+  return make_extended_string(kHomeDirectory, user);
+}
 Request users_groups_by_id(std::span<const std::uint32_t> uids, std::span<const std::uint32_t> gids) {
   Request request = make_extended(kUsersGroupsById);
   Writer out(request.buffer());

@@ -27,10 +27,18 @@ std::uint64_t big_endian(ByteSpan bytes) {
 }
 }  // namespace
 
-std::uint8_t Reader::u8() { return static_cast<std::uint8_t>(big_endian(take(1))); }
-std::uint32_t Reader::u32() { return static_cast<std::uint32_t>(big_endian(take(4))); }
-std::uint64_t Reader::u64() { return big_endian(take(8)); }
-std::string_view Reader::string() { return as_text(bytes()); }
+std::uint8_t Reader::u8() {
+  return static_cast<std::uint8_t>(big_endian(take(1)));
+}
+std::uint32_t Reader::u32() {
+  return static_cast<std::uint32_t>(big_endian(take(4)));
+}
+std::uint64_t Reader::u64() {
+  return big_endian(take(8));
+}
+std::string_view Reader::string() {
+  return as_text(bytes());
+}
 ByteSpan Reader::bytes() {
   const std::uint32_t length = u32();
   return take(length);
@@ -70,7 +78,9 @@ void Writer::integer(std::uint64_t value, int width) {
   out_.append({raw, static_cast<std::size_t>(width)});
 }
 
-void Writer::string(std::string_view value) { bytes(as_bytes(value)); }
+void Writer::string(std::string_view value) {
+  bytes(as_bytes(value));
+}
 
 void Writer::bytes(ByteSpan value) {
   u32(static_cast<std::uint32_t>(value.size()));

@@ -28,7 +28,9 @@ socklen_t abstract_address(const std::string& name, sockaddr_un& address) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
 }
 
-bool is_password_prompt(std::string_view prompt) { return prompt.find("assword") != std::string_view::npos; }
+bool is_password_prompt(std::string_view prompt) {
+  return prompt.find("assword") != std::string_view::npos;
+}
 
 std::string read_all(int fd, std::size_t most) {
   std::string text;
@@ -43,9 +45,13 @@ std::string read_all(int fd, std::size_t most) {
 
 }  // namespace
 
-Secret::Secret() : data_{} { mlock(data_, sizeof data_); }
+Secret::Secret() : data_{} {
+  mlock(data_, sizeof data_);
+}
 
-Secret::~Secret() { wipe(); }
+Secret::~Secret() {
+  wipe();
+}
 
 void Secret::wipe() {
   explicit_bzero(data_, sizeof data_);
@@ -66,9 +72,7 @@ Result<std::unique_ptr<Secret>> Secret::read_line(int fd) {
 }
 
 AskpassServer::AskpassServer(os::UvLoop& loop, const Secret& secret)
-    : loop_(loop),
-      secret_(secret),
-      name_(fmt::format("plyfs-askpass-{:016x}{:016x}", loop.random(), loop.random())) {}
+    : loop_(loop), secret_(secret), name_(fmt::format("plyfs-askpass-{:016x}{:016x}", loop.random(), loop.random())) {}
 
 AskpassServer::~AskpassServer() = default;
 

@@ -18,8 +18,8 @@ constexpr auto kPatience = std::chrono::milliseconds(2000);
 constexpr auto kPoll = std::chrono::milliseconds(10);
 }  // namespace
 
-Result<std::unique_ptr<ChildStream>> ChildStream::spawn(os::UvLoop& loop, os::SpawnOptions options,
-                                                        std::string server, Logger& log) {
+Result<std::unique_ptr<ChildStream>> ChildStream::spawn(os::UvLoop& loop, os::SpawnOptions options, std::string server,
+                                                        Logger& log) {
   PLY_TRY(pair, os::make_socket_pair());
   int pipe_fds[2];
   if (pipe2(pipe_fds, O_CLOEXEC) != 0) return os::system_error(Errc::Io, "pipe", errno);
@@ -30,8 +30,8 @@ Result<std::unique_ptr<ChildStream>> ChildStream::spawn(os::UvLoop& loop, os::Sp
   options.stdout_fd = pair.second.get();
   options.stderr_fd = child_messages.get();
   PLY_TRY(child, os::ChildProcess::spawn(loop, options));
-  return std::unique_ptr<ChildStream>(new ChildStream(loop, std::move(child), std::move(pair.first),
-                                                      std::move(messages), std::move(server), log));
+  return std::unique_ptr<ChildStream>(
+      new ChildStream(loop, std::move(child), std::move(pair.first), std::move(messages), std::move(server), log));
 }
 
 ChildStream::ChildStream(os::UvLoop& loop, std::unique_ptr<os::ChildProcess> child, os::UniqueFd stream,

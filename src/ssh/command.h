@@ -10,11 +10,11 @@ namespace ply::ssh {
 
 /// What a user chose about running ssh.
 struct SshOptions {
-  std::string command = "ssh";          ///< ssh_command: words, quotes and backslashes as in a shell, no shell
-  std::string destination;              ///< "[user@]host"; never begins with '-'
-  std::vector<std::string> arguments;   ///< "-oName=Value", "-pN", "-FFile" in the order given
-  std::string sftp_server = "sftp";     ///< a subsystem, or a remote command if it has a '/'
-  bool protocol_1 = false;              ///< -1: old servers; today's ssh refuses it
+  std::string command = "ssh";         ///< ssh_command: words, quotes and backslashes as in a shell, no shell
+  std::string destination;             ///< "[user@]host"; never begins with '-'
+  std::vector<std::string> arguments;  ///< "-oName=Value", "-pN", "-FFile" in the order given
+  std::string sftp_server = "sftp";    ///< a subsystem, or a remote command if it has a '/'
+  bool protocol_1 = false;             ///< -1: old servers; today's ssh refuses it
 };
 
 /// The whole command line:

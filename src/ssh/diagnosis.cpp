@@ -36,7 +36,8 @@ constexpr std::array kRules = {
          "the agent offered too many keys; name the right one with -o IdentityFile= and -o IdentitiesOnly=yes"},
     Rule{"Permission denied", Errc::PermissionDenied,
          "authentication failed. Check the user name, the key (-o IdentityFile=, ssh-add) or the password"},
-    Rule{"Could not resolve hostname", Errc::NotFound, "the host name is not known; check its spelling and the network"},
+    Rule{"Could not resolve hostname", Errc::NotFound,
+         "the host name is not known; check its spelling and the network"},
     Rule{"Connection refused", Errc::ConnectionLost,
          "nothing answers at that port; check that sshd runs there and the port (-p)"},
     Rule{"No route to host", Errc::ConnectionLost, "there is no way to that host; check the network"},
@@ -72,15 +73,15 @@ Error diagnose(std::string_view server, std::string_view ssh_output, std::option
   // 126 and 127 come from the remote shell: ssh itself and the login were fine.
   const bool not_run = end && end->signal == 0 && (end->exit_code == 126 || end->exit_code == 127);
   if (not_run)
-    return Error(Errc::Unsupported, prefix + "the server could not run its sftp-server: not found or not executable. "
-                                             "Install it there, or name it with -o sftp_server=" + quoted);
+    return Error(Errc::Unsupported, prefix +
+                                        "the server could not run its sftp-server: not found or not executable. "
+                                        "Install it there, or name it with -o sftp_server=" +
+                                        quoted);
   for (const Rule& rule : kRules)
-    if (said.find(rule.sign) != std::string::npos)
-      return Error(rule.code, prefix + std::string(rule.advice) + quoted);
+    if (said.find(rule.sign) != std::string::npos) return Error(rule.code, prefix + std::string(rule.advice) + quoted);
   if (!end) return Error(Errc::ConnectionLost, prefix + "the connection was closed" + quoted);
-  return Error(Errc::ConnectionLost,
-               prefix + describe_end(*end) + " before an SFTP server answered" +
-                   (said.empty() ? " (run with -d to see more)" : "") + quoted);
+  return Error(Errc::ConnectionLost, prefix + describe_end(*end) + " before an SFTP server answered" +
+                                         (said.empty() ? " (run with -d to see more)" : "") + quoted);
 }
 
 }  // namespace ply::ssh

@@ -144,7 +144,9 @@ Result<std::unique_ptr<VsockDialer>> VsockDialer::parse(os::UvLoop& loop, const 
   return Error(Errc::InvalidArgument, "invalid vsock, expecting CID:PORT");
 }
 
-std::string VsockDialer::name() const { return fmt::format("vsock:{}:{}", cid_, port_); }
+std::string VsockDialer::name() const {
+  return fmt::format("vsock:{}:{}", cid_, port_);
+}
 
 rt::Task<StreamResult> VsockDialer::dial() {
   os::UniqueFd fd(socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

@@ -136,7 +136,9 @@ rt::Task<std::optional<Errc>> missing_cause(SessionPtr session, Attempt attempt,
   co_return std::nullopt;
 }
 
-bool changes_metadata(Attempt attempt) { return attempt == Attempt::SetOther; }
+bool changes_metadata(Attempt attempt) {
+  return attempt == Attempt::SetOther;
+}
 
 }  // namespace
 

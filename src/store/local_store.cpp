@@ -54,8 +54,7 @@ Status apply(int fd, const std::string& path, const AttrChange& change, int flag
   const int at_flags = fd >= 0 ? AT_EMPTY_PATH : flags;
   if (change.size) {
     const auto size = static_cast<off_t>(*change.size);
-    if ((fd >= 0 ? ftruncate(fd, size) : truncate(path.c_str(), size)) != 0)
-      return failure_of(errno, "truncate", path);
+    if ((fd >= 0 ? ftruncate(fd, size) : truncate(path.c_str(), size)) != 0) return failure_of(errno, "truncate", path);
   }
   if (change.uid || change.gid) {
     const uid_t uid = change.uid ? *change.uid : static_cast<uid_t>(-1);
@@ -237,7 +236,9 @@ std::string LocalStore::full_path(std::string_view path) const {
   return root_ + (root_.ends_with('/') ? "" : "/") + std::string(path);
 }
 
-bool LocalStore::may_set_owner() const { return geteuid() == 0; }
+bool LocalStore::may_set_owner() const {
+  return geteuid() == 0;
+}
 
 rt::Task<Result<Attr>> LocalStore::stat(std::string path, Follow follow) {
   const int flags = follow == Follow::Yes ? 0 : AT_SYMLINK_NOFOLLOW;

@@ -122,8 +122,8 @@ rt::Task<Status> RemoteFile::sync() {
   co_return Status();
 }
 
-rt::Task<Result<std::uint64_t>> RemoteFile::copy_from(File& source, std::uint64_t source_offset,
-                                                      std::uint64_t length, std::uint64_t offset) {
+rt::Task<Result<std::uint64_t>> RemoteFile::copy_from(File& source, std::uint64_t source_offset, std::uint64_t length,
+                                                      std::uint64_t offset) {
   auto* const from = dynamic_cast<RemoteFile*>(&source);
   if (from == nullptr || from->session_ != session_ || !session_->has(sftp::extension::kCopyData))
     co_return Errc::Unsupported;

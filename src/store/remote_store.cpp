@@ -21,25 +21,8 @@ namespace ext = sftp::extension;
 constexpr std::size_t kMaxListingWindow = 16;
 
 std::uint32_t open_flags(const OpenMode& mode, bool append) {
-  return (mode.read ? sftp::kOpenRead : 0u) | (mode.write ? sftp::kOpenWrite : 0u) |
-         (append ? sftp::kOpenAppend : 0u) | (mode.truncate ? sftp::kOpenTruncate : 0u);
-}
-
-/// What SETSTAT of a path may follow into a link's target goes through lsetstat instead.
-AttrChange owner_and_times(const AttrChange& change) {
-  AttrChange out;
-  out.uid = change.uid;
-  out.gid = change.gid;
-  out.atime = change.atime;
-  out.mtime = change.mtime;
-  return out;
-}
-
-AttrChange size_and_mode(const AttrChange& change) {
-  AttrChange out;
-  out.size = change.size;
-  out.mode = change.mode;
-  return out;
+  return (mode.read ? sftp::kOpenRead : 0u) | (mode.write ? sftp::kOpenWrite : 0u) | (append ? sftp::kOpenAppend : 0u) |
+         (mode.truncate ? sftp::kOpenTruncate : 0u);
 }
 
 /// In sshfs's words: "host:/dir: No such file or directory".
@@ -82,9 +65,13 @@ RemoteStore::RemoteStore(rt::Loop& loop, std::unique_ptr<rt::Dialer> dialer, Rem
       login_(loop),
       background_(loop) {}
 
-RemoteStore::~RemoteStore() { assert(sessions_.empty()); }
+RemoteStore::~RemoteStore() {
+  assert(sessions_.empty());
+}
 
-std::string RemoteStore::id() const { return dialer_->name() + ":" + options_.base; }
+std::string RemoteStore::id() const {
+  return dialer_->name() + ":" + options_.base;
+}
 
 std::size_t RemoteStore::preferred_write_size() const {
   return sessions_.empty() ? sftp::kDefaultTransfer : sessions_.front()->max_write();
@@ -109,8 +96,7 @@ rt::Task<Status> RemoteStore::connect() {
 rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::session() {
   SessionPtr best;
   for (const SessionPtr& candidate : sessions_)
-    if (candidate->channel().is_open() &&
-        (!best || candidate->channel().unanswered() < best->channel().unanswered()))
+    if (candidate->channel().is_open() && (!best || candidate->channel().unanswered() < best->channel().unanswered()))
       best = candidate;
   const bool room = sessions_.size() < options_.max_connections;
   if (best && (best->channel().unanswered() == 0 || !room)) co_return best;
@@ -172,7 +158,8 @@ rt::Task<Status> RemoteStore::learn_server(SessionPtr session) {
   const std::string where = dialer_->name() + ":" + options_.base;
   if (options_.check_root) {
     if (!root_attr) co_return bad_root(root_attr.error().code(), where);
-    if (root_attr->type != FileType::Unknown && !root_attr->is_directory()) co_return bad_root(Errc::NotDirectory, where);
+    if (root_attr->type != FileType::Unknown && !root_attr->is_directory())
+      co_return bad_root(Errc::NotDirectory, where);
   }
   if (real_path && real_path->starts_with('/')) root_path_ = *real_path;
   if (home_attr) {
@@ -393,193 +380,6 @@ rt::Task<Result<Opened>> RemoteStore::create(std::string path, OpenMode mode, Ne
   opened.attr = *attr;
   opened.attr.nlink = 1;
   co_return std::move(opened);
-}
-
-// --- names ---
-
-rt::Task<Status> RemoteStore::set_owner(SessionPtr session, std::string full, NewNode node) {
-  AttrChange owner;
-  owner.uid = node.uid;
-  owner.gid = node.gid;
-  if (owner.empty() || !session_is_root_ || !session->has(ext::kLsetstat)) co_return Status();
-  Status set = co_await session->status_call(ext::lsetstat(full, owner));
-  if (set.failed_with(Errc::PermissionDenied)) session_is_root_ = false;
-  co_return std::move(set);
-}
-
-rt::Task<Result<Attr>> RemoteStore::make_directory(std::string path, NewNode node) {
-  PLY_CO_TRY(session, co_await this->session());
-  const std::string full = full_path(path);
-  Status made = co_await session->status_call(sftp::make_mkdir(full, node.mode & 0777));
-  if (!made) {
-    Error failure = co_await explain(session, Attempt::MakeDirectory, std::move(made).error(), full);
-    co_return std::move(failure);
-  }
-  rt::Scope scope(loop_);
-  AttrChange mode;
-  mode.mode = node.mode & kPermissionBits;
-  scope.spawn(rt::ignore_result(set_owner(session, full, node)));
-  scope.spawn(rt::ignore_result(session->status_call(sftp::make_setstat(full, mode))));
-  auto looking = rt::start(scope, session->lstat(full));
-  co_await scope.join();
-  auto attr = co_await looking.join();
-  if (!attr) co_return std::move(attr).error().during("mkdir", full).on_server(dialer_->name());
-  attr->nlink = 2;
-  co_return std::move(attr);
-}
-
-rt::Task<Result<Attr>> RemoteStore::make_symlink(std::string target, std::string path, NewNode node) {
-  PLY_CO_TRY(session, co_await this->session());
-  const std::string full = full_path(path);
-  Status made = co_await session->status_call(sftp::make_symlink(target, full));
-  if (!made) {
-    Error failure = co_await explain(session, Attempt::MakeSymlink, std::move(made).error(), full);
-    co_return std::move(failure);
-  }
-  rt::Scope scope(loop_);
-  scope.spawn(rt::ignore_result(set_owner(session, full, node)));
-  auto looking = rt::start(scope, session->lstat(full));
-  co_await scope.join();
-  auto attr = co_await looking.join();
-  if (!attr) co_return std::move(attr).error().during("symlink", full).on_server(dialer_->name());
-  attr->nlink = 1;
-  co_return std::move(attr);
-}
-
-rt::Task<Status> RemoteStore::remove_file(std::string path) {
-  PLY_CO_TRY(session, co_await this->session());
-  const std::string full = full_path(path);
-  Status done = co_await session->status_call(sftp::make_simple(PacketType::Remove, full));
-  if (done) co_return done;
-  Error failure = co_await explain(session, Attempt::RemoveFile, std::move(done).error(), full);
-  co_return std::move(failure);
-}
-
-rt::Task<Status> RemoteStore::remove_directory(std::string path) {
-  PLY_CO_TRY(session, co_await this->session());
-  const std::string full = full_path(path);
-  Status done = co_await session->status_call(sftp::make_simple(PacketType::Rmdir, full));
-  if (done) co_return done;
-  Error failure = co_await explain(session, Attempt::RemoveDirectory, std::move(done).error(), full);
-  co_return std::move(failure);
-}
-
-rt::Task<Status> RemoteStore::rename(std::string from, std::string to, Replace replace) {
-  PLY_CO_TRY(session, co_await this->session());
-  const std::string source = full_path(from);
-  const std::string target = full_path(to);
-  const bool atomic = replace == Replace::Yes && session->has(ext::kPosixRename);
-  sftp::Request request = atomic ? ext::posix_rename(source, target) : sftp::make_rename(source, target);
-  Status done = co_await session->status_call(std::move(request));
-  if (done) co_return done;
-  if (!atomic && done.failed_with(Errc::Failure)) {
-    if (replace == Replace::Yes) co_return co_await replace_by_steps(session, source, target, std::move(done).error());
-    auto there = co_await session->lstat(target);
-    if (there) co_return Error(Errc::Exists).during("rename", source).on_server(dialer_->name());
-  }
-  Error failure = co_await explain(session, Attempt::Rename, std::move(done).error(), source, target);
-  co_return std::move(failure);
-}
-
-rt::Task<Status> RemoteStore::replace_by_steps(SessionPtr session, std::string from, std::string to, Error refused) {
-  auto source = co_await session->lstat(from);
-  auto target = co_await session->lstat(to);
-  const bool same_kind = source && target && source->is_directory() == target->is_directory();
-  if (!same_kind || (target->is_directory() && is_at_or_below(to, from))) {
-    Error failure = co_await explain(session, Attempt::Rename, std::move(refused), from, to);
-    co_return std::move(failure);
-  }
-  // Not atomic, but nothing is lost: the old target keeps another name until the new one stands, and gets its own
-  // back if that fails.
-  const std::string aside =
-      join_path(parent_of(to), fmt::format(".plyfs-replaced-{:016x}", loop_.random()));
-  const std::string aside_path = to.starts_with('/') && !aside.starts_with('/') ? "/" + aside : aside;
-  if (target->is_directory()) {
-    // An empty directory is all that rename may replace; RMDIR is the test for that.
-    Status removed = co_await session->status_call(sftp::make_simple(PacketType::Rmdir, to));
-    if (!removed) {
-      Error failure = co_await explain(session, Attempt::Rename, std::move(removed).error(), from, to);
-      co_return std::move(failure);
-    }
-    Status moved = co_await session->status_call(sftp::make_rename(from, to));
-    if (moved) co_return moved;
-    Status restored = co_await session->status_call(sftp::make_mkdir(to, target->mode));
-    (void)restored;
-    Error failure = co_await explain(session, Attempt::Rename, std::move(moved).error(), from, to);
-    co_return std::move(failure);
-  }
-  Status set_aside = co_await session->status_call(sftp::make_rename(to, aside_path));
-  if (!set_aside) {
-    Error failure = co_await explain(session, Attempt::Rename, std::move(set_aside).error(), from, to);
-    co_return std::move(failure);
-  }
-  Status moved = co_await session->status_call(sftp::make_rename(from, to));
-  if (moved) {
-    Status removed = co_await session->status_call(sftp::make_simple(PacketType::Remove, aside_path));
-    if (!removed)
-      log_.problem("the replaced {} on {} could not be removed and stands as {}: {}", to, dialer_->name(),
-                   aside_path, removed.error().message());
-    co_return Status();
-  }
-  Status restored = co_await session->status_call(sftp::make_rename(aside_path, to));
-  if (!restored)
-    log_.problem("{} on {} is now called {}: renaming over it failed, and so did renaming it back: {}", to,
-                 dialer_->name(), aside_path, restored.error().message());
-  Error failure = co_await explain(session, Attempt::Rename, std::move(moved).error(), from, to);
-  co_return std::move(failure);
-}
-
-rt::Task<Status> RemoteStore::link(std::string existing, std::string path) {
-  PLY_CO_TRY(session, co_await this->session());
-  if (!session->has(ext::kHardlink)) co_return Error(Errc::Unsupported).during("link", path);
-  const std::string source = full_path(existing);
-  const std::string target = full_path(path);
-  Status done = co_await session->status_call(ext::hardlink(source, target));
-  if (done) co_return done;
-  Error failure = co_await explain(session, Attempt::Link, std::move(done).error(), source, target);
-  co_return std::move(failure);
-}
-
-rt::Task<Status> RemoteStore::set_attr(std::string path, AttrChange change, Follow follow) {
-  PLY_CO_TRY(session, co_await this->session());
-  const std::string full = full_path(path);
-  const Attempt attempt = change.size ? Attempt::SetSize : Attempt::SetOther;
-  AttrChange by_link = owner_and_times(change);
-  AttrChange by_path = size_and_mode(change);
-  if (follow == Follow::No && !by_path.empty()) co_return Error(Errc::Unsupported).during("chmod", full);
-  if (!session->has(ext::kLsetstat)) {
-    if (follow == Follow::No) co_return Error(Errc::Unsupported).during("set attributes of link", full);
-    by_path = change;
-    by_link = AttrChange();
-  }
-  // The owner first: a chown clears set-id bits that the mode then sets.
-  if (!by_link.empty()) {
-    Status done = co_await session->status_call(ext::lsetstat(full, by_link));
-    if (!done) {
-      Error failure = co_await explain(session, attempt, std::move(done).error(), full);
-      co_return std::move(failure);
-    }
-  }
-  if (!by_path.empty()) {
-    Status done = co_await session->status_call(sftp::make_setstat(full, by_path));
-    if (!done) {
-      Error failure = co_await explain(session, attempt, std::move(done).error(), full);
-      co_return std::move(failure);
-    }
-  }
-  co_return Status();
-}
-
-rt::Task<Status> RemoteStore::sync_directory(std::string path) {
-  PLY_CO_TRY(session, co_await this->session());
-  if (!session->has(ext::kFsync)) co_return Errc::Unsupported;
-  const std::string full = full_path(path);
-  auto handle = co_await session->handle_call(sftp::make_open(full, sftp::kOpenRead, std::nullopt));
-  // Where a directory can't be opened as a file, its names can't be synced either.
-  if (!handle) co_return Errc::Unsupported;
-  Status synced = co_await session->status_call(ext::fsync(*handle));
-  background_.spawn(close_quietly(session, *handle));
-  co_return std::move(synced);
 }
 
 }  // namespace ply::store

@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "rt/byte_stream.h"
-#include "rt/semaphore.h"
 #include "rt/scope.h"
+#include "rt/semaphore.h"
 #include "store/cause.h"
 #include "store/remote_file.h"
 #include "store/session.h"
@@ -18,14 +18,14 @@
 namespace ply::store {
 
 struct RemoteStoreOptions {
-  std::string base;            ///< the directory on the server; "" is where the login starts
-  bool check_root = true;      ///< connect() fails if base is not a directory
-  bool reconnect = false;      ///< dial again when a request finds the connection gone
+  std::string base;        ///< the directory on the server; "" is where the login starts
+  bool check_root = true;  ///< connect() fails if base is not a directory
+  bool reconnect = false;  ///< dial again when a request finds the connection gone
   std::size_t max_connections = 1;
   std::uint32_t max_read = 0;  ///< 0: as the server's limits say
   std::uint32_t max_write = 0;
-  bool pipeline_listing = true;     ///< several READDIR requests under way (sync_readdir: false)
-  bool create_without_mode = false; ///< workaround=createmode: OPEN carries mode 0, the mode is set afterwards
+  bool pipeline_listing = true;      ///< several READDIR requests under way (sync_readdir: false)
+  bool create_without_mode = false;  ///< workaround=createmode: OPEN carries mode 0, the mode is set afterwards
 };
 
 /// A directory of an SFTP server, over one or more connections that a dialer makes. The plain way of every job:
@@ -82,8 +82,7 @@ class RemoteStore final : public Store {
   /// Rename over an existing target on a server whose rename refuses that.
   rt::Task<Status> replace_by_steps(SessionPtr session, std::string from, std::string to, Error refused);
   /// `failure` under its true cause, with operation, path and server.
-  rt::Task<Error> explain(SessionPtr session, Attempt attempt, Error failure, std::string path,
-                          std::string other = {});
+  rt::Task<Error> explain(SessionPtr session, Attempt attempt, Error failure, std::string path, std::string other = {});
   rt::Task<Status> set_owner(SessionPtr session, std::string full, NewNode node);
   rt::Task<void> close_quietly(SessionPtr session, std::string handle);
 

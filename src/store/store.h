@@ -16,8 +16,14 @@
 /// cause as far as it can be found out.
 namespace ply::store {
 
-enum class Follow { No, Yes };
-enum class Replace { No, Yes };
+enum class Follow {
+  No,
+  Yes
+};
+enum class Replace {
+  No,
+  Yes
+};
 
 /// How to open an existing file.
 struct OpenMode {

@@ -46,7 +46,11 @@ Row row_of(Errc code) {
 }
 }  // namespace
 
-int errno_of(Errc code) { return row_of(code).value; }
-LogLevel level_of(Errc code) { return row_of(code).level; }
+int errno_of(Errc code) {
+  return row_of(code).value;
+}
+LogLevel level_of(Errc code) {
+  return row_of(code).level;
+}
 
 }  // namespace ply::vfs

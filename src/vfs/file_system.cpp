@@ -9,13 +9,11 @@
 namespace ply::vfs {
 
 FileSystem::FileSystem(rt::Loop& loop, std::unique_ptr<merge::Tree> tree, Options options, Logger& log)
-    : loop_(loop),
-      tree_(std::move(tree)),
-      options_(std::move(options)),
-      log_(log),
-      inodes_(tree_->first().id()) {}
+    : loop_(loop), tree_(std::move(tree)), options_(std::move(options)), log_(log), inodes_(tree_->first().id()) {}
 
-FileSystem::~FileSystem() { assert(handles_.empty()); }
+FileSystem::~FileSystem() {
+  assert(handles_.empty());
+}
 
 Result<NodePtr> FileSystem::node_of(NodeId id) const {
   NodePtr node = inodes_.find(id);
@@ -62,7 +60,9 @@ bool FileSystem::overlaps_dirty(const Node& node, std::uint64_t offset, std::uin
   return false;
 }
 
-void FileSystem::note_change(Node& node) { node.ctime = std::max(node.ctime, loop_.wall_seconds()); }
+void FileSystem::note_change(Node& node) {
+  node.ctime = std::max(node.ctime, loop_.wall_seconds());
+}
 
 void FileSystem::forget_attributes(const Node& node) {
   for (const Node::Name& name : node.names) {

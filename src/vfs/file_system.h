@@ -18,14 +18,14 @@
 namespace ply::vfs {
 
 enum class PageCache {
-  Auto,     ///< kept over open and close while size and mtime stay (the default)
-  Keep,     ///< always kept (kernel_cache)
-  Drop,     ///< dropped at each open (noauto_cache)
-  Bypass,   ///< not used (direct_io)
+  Auto,    ///< kept over open and close while size and mtime stay (the default)
+  Keep,    ///< always kept (kernel_cache)
+  Drop,    ///< dropped at each open (noauto_cache)
+  Bypass,  ///< not used (direct_io)
 };
 
 struct Options {
-  std::optional<std::uint32_t> uid;    ///< shown as every file's owner
+  std::optional<std::uint32_t> uid;  ///< shown as every file's owner
   std::optional<std::uint32_t> gid;
   std::optional<std::uint32_t> umask;  ///< every file shows 0777 less this
   /// What the kernel is told to keep, instead of how long we know it ourselves.
@@ -100,9 +100,18 @@ struct DirSnapshot {
   std::vector<store::DirEntry> entries;
 };
 
-enum class WriteOrigin { Program, PageCache };
-enum class RenameRule { Replace, NoReplace };
-enum class Seek { Data, Hole };
+enum class WriteOrigin {
+  Program,
+  PageCache
+};
+enum class RenameRule {
+  Replace,
+  NoReplace
+};
+enum class Seek {
+  Data,
+  Hole
+};
 
 /// One open(2) of a file.
 struct OpenHandle {

@@ -71,8 +71,7 @@ NodePtr InodeTable::detach(const NodePtr& directory, const std::string& name) {
   const NodePtr node = find(found->second->id);
   assert(node);
   directory->children.erase(found);
-  std::erase_if(node->names,
-                [&](const Node::Name& have) { return have.parent == directory && have.name == name; });
+  std::erase_if(node->names, [&](const Node::Name& have) { return have.parent == directory && have.name == name; });
   drop_if_unused(node);
   return node;
 }

@@ -112,7 +112,9 @@ std::optional<std::string> contained(std::string_view target, const LinkPlace& p
 
 }  // namespace
 
-bool is_outside_marker(std::string_view name) { return name.starts_with(kOutsideMarker); }
+bool is_outside_marker(std::string_view name) {
+  return name.starts_with(kOutsideMarker);
+}
 
 Result<std::string> present_link(const SymlinkRules& rules, std::string_view target, const LinkPlace& place) {
   std::string text(target);

@@ -69,8 +69,7 @@ class World {
   void check_server() {
     while (!held_.empty()) release_one();
     engine_.loop.run_until_idle();
-    for (const auto& [path, content] : model_.files)
-      EXPECT_EQ(engine_.tree.content("/base/" + path), content) << path;
+    for (const auto& [path, content] : model_.files) EXPECT_EQ(engine_.tree.content("/base/" + path), content) << path;
     for (const auto& [path, unused] : model_.directories) EXPECT_TRUE(engine_.tree.exists("/base/" + path)) << path;
     EXPECT_EQ(engine_.dialer->server->open_handles(), 0u);
   }

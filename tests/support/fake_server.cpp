@@ -91,9 +91,8 @@ void FakeServer::receive(ByteSpan bytes) {
       send(std::move(reply));
     } else if (personality_.out_of_order) {
       const auto shared = std::make_shared<Buffer>(std::move(packet));
-      loop_.after(std::chrono::microseconds(loop_.pick(20000)), [self = shared_from_this(), shared] {
-        self->serve(std::move(*shared));
-      });
+      loop_.after(std::chrono::microseconds(loop_.pick(20000)),
+                  [self = shared_from_this(), shared] { self->serve(std::move(*shared)); });
     } else {
       serve(std::move(packet));
     }
@@ -139,9 +138,9 @@ Buffer FakeServer::version_packet() const {
 }
 
 Buffer FakeServer::status_code(std::uint32_t id, StatusCode code) const {
-  static constexpr const char* kTexts[] = {"Success",      "End of file",   "No such file",
-                                           "Permission denied", "Failure",  "Bad message",
-                                           "No connection", "Connection lost", "Operation unsupported"};
+  static constexpr const char* kTexts[] = {"Success",           "End of file",     "No such file",
+                                           "Permission denied", "Failure",         "Bad message",
+                                           "No connection",     "Connection lost", "Operation unsupported"};
   Packet packet(PacketType::Status, id);
   packet.out().u32(static_cast<std::uint32_t>(code));
   packet.out().string(kTexts[static_cast<std::uint32_t>(code)]);
@@ -149,7 +148,9 @@ Buffer FakeServer::status_code(std::uint32_t id, StatusCode code) const {
   return packet.finish();
 }
 
-Buffer FakeServer::status(std::uint32_t id, int failure) const { return status_code(id, code_of(failure)); }
+Buffer FakeServer::status(std::uint32_t id, int failure) const {
+  return status_code(id, code_of(failure));
+}
 
 Buffer FakeServer::attributes(std::uint32_t id, const FakeNode& node) const {
   Packet packet(PacketType::Attrs, id);
@@ -272,9 +273,9 @@ Buffer FakeServer::statvfs(std::uint32_t id) const {
   Packet packet(PacketType::ExtendedReply, id);
   const std::uint64_t total = tree_.capacity / 4096;
   const std::uint64_t left = (tree_.capacity - std::min(tree_.capacity, tree_.used())) / 4096;
-  for (const std::uint64_t value : {std::uint64_t{4096}, std::uint64_t{4096}, total, left, left, std::uint64_t{1000},
-                                    std::uint64_t{900}, std::uint64_t{900}, std::uint64_t{7}, std::uint64_t{0},
-                                    std::uint64_t{255}})
+  for (const std::uint64_t value :
+       {std::uint64_t{4096}, std::uint64_t{4096}, total, left, left, std::uint64_t{1000}, std::uint64_t{900},
+        std::uint64_t{900}, std::uint64_t{7}, std::uint64_t{0}, std::uint64_t{255}})
     packet.out().u64(value);
   return packet.finish();
 }

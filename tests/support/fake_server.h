@@ -18,13 +18,13 @@ namespace ply::test {
 /// What kind of server to be. The default is OpenSSH's: strict order, handles from a last-in-first-out free list.
 struct Personality {
   bool extensions = true;
-  bool out_of_order = false;     ///< requests may overtake each other
-  bool short_reads = false;      ///< a READ may answer less than is there
+  bool out_of_order = false;  ///< requests may overtake each other
+  bool short_reads = false;   ///< a READ may answer less than is there
   bool refuse_append = false;
   bool refuse_read_write = false;
   bool refuse_setstat = false;
   std::uint64_t max_transfer = 261120;
-  std::string banner;            ///< printed before SFTP begins
+  std::string banner;  ///< printed before SFTP begins
   std::uint32_t version = 3;
 };
 

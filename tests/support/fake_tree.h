@@ -23,7 +23,7 @@ struct FakeNode {
   std::int64_t atime = 0;
   std::int64_t mtime = 0;
   std::uint32_t nlink = 1;
-  std::string data;    ///< content, or a link's target
+  std::string data;         ///< content, or a link's target
   bool hides_size = false;  ///< says 0 while there is content, as /proc does
   std::map<std::string, FakeNodePtr> children;
 

@@ -30,8 +30,7 @@ class SimLoop final : public rt::Loop {
   /// One ready callback, or the next timer. False if there is nothing left to do.
   bool step();
   void run_until_idle() {
-    while (step()) {
-    }
+    while (step()) {}
   }
   /// Lets `duration` of virtual time pass.
   void run_for(rt::Duration duration);

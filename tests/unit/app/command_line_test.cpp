@@ -72,25 +72,27 @@ TEST(CommandLine, the_name_decides_the_persona) {
 
 TEST(CommandLine, ssh_options_keep_their_order) {
   const MountPlan plan = good({"-p", "22", "-o", "IdentityFile=/k,Compression=no", "-F", "cfg", "-C", "-oUser=u"});
-  EXPECT_EQ(plan.ssh.arguments, (Words{"-oPort=22", "-oIdentityFile=/k", "-oCompression=no", "-Fcfg",
-                                       "-oCompression=yes", "-oUser=u"}));
+  EXPECT_EQ(plan.ssh.arguments,
+            (Words{"-oPort=22", "-oIdentityFile=/k", "-oCompression=no", "-Fcfg", "-oCompression=yes", "-oUser=u"}));
   EXPECT_EQ(good({"-p2222"}).ssh.arguments, (Words{"-oPort=2222"}));
   EXPECT_EQ(good({"-o", "Ciphers=a\\,b"}).ssh.arguments, (Words{"-oCiphers=a,b"}));
 }
 
 TEST(CommandLine, the_published_tuning_sets_are_accepted) {
   good({"-o", "cache=yes,kernel_cache,compression=no,large_read,Ciphers=arcfour"});
-  const MountPlan plan = good({"-o", "kernel_cache,Ciphers=aes128-ctr,big_writes,auto_cache,cache_timeout=115200,"
-                                     "attr_timeout=115200,entry_timeout=1200,max_readahead=90000"});
+  const MountPlan plan = good({"-o",
+                               "kernel_cache,Ciphers=aes128-ctr,big_writes,auto_cache,cache_timeout=115200,"
+                               "attr_timeout=115200,entry_timeout=1200,max_readahead=90000"});
   EXPECT_EQ(plan.branch.cache.attr_timeout, 115200s);
   EXPECT_EQ(*plan.files.attr_timeout, 115200s);
   EXPECT_EQ(*plan.files.entry_timeout, 1200s);
 }
 
 TEST(CommandLine, words_of_fstab_and_fuse_2_are_accepted) {
-  good({"-o", "rw,user,noauto,nofail,_netdev,x-systemd.automount,x-systemd.idle-timeout=60,nodev,nosuid,noatime,exec,"
-              "comment=hello,nonempty,hard_remove,use_ino,intr,intr_signal=10,no_remote_lock,splice_read,defaults,auto,"
-              "users,owner,group,clone_fd,max_background=5,writeback_cache=no,unreliable_append,remember=5"});
+  good({"-o",
+        "rw,user,noauto,nofail,_netdev,x-systemd.automount,x-systemd.idle-timeout=60,nodev,nosuid,noatime,exec,"
+        "comment=hello,nonempty,hard_remove,use_ino,intr,intr_signal=10,no_remote_lock,splice_read,defaults,auto,"
+        "users,owner,group,clone_fd,max_background=5,writeback_cache=no,unreliable_append,remember=5"});
   good({"-n", "-s", "-v"});
 }
 
@@ -99,16 +101,33 @@ TEST(CommandLine, reports_command_lines_are_taken) {
   EXPECT_TRUE(sshfs.allow_other && sshfs.default_permissions);
   EXPECT_EQ(sshfs.files.uid, 911u);
   EXPECT_EQ(sshfs.files.umask, 0u);
-  auto rclone = plan_of({"plyfs", "mount", "source-server:/archives/", "/b", "--allow-other", "--uid", "911", "--gid",
-                         "911", "--umask", "0000", "--default-permissions", "--vfs-cache-mode", "writes",
-                         "--buffer-size", "64M", "--multi-thread-streams", "4", "--multi-thread-cutoff", "250M"});
+  auto rclone = plan_of({"plyfs",
+                         "mount",
+                         "source-server:/archives/",
+                         "/b",
+                         "--allow-other",
+                         "--uid",
+                         "911",
+                         "--gid",
+                         "911",
+                         "--umask",
+                         "0000",
+                         "--default-permissions",
+                         "--vfs-cache-mode",
+                         "writes",
+                         "--buffer-size",
+                         "64M",
+                         "--multi-thread-streams",
+                         "4",
+                         "--multi-thread-cutoff",
+                         "250M"});
   ASSERT_TRUE(rclone.ok()) << rclone.error().text();
   EXPECT_TRUE(rclone->allow_other && rclone->default_permissions);
   EXPECT_EQ(rclone->files.gid, 911u);
   EXPECT_EQ(rclone->source.directory, "/archives/");
   EXPECT_EQ(rclone->notes.size(), 4u);
-  auto timed = plan_of({"plyfs", "mount", "h:/a", "/b", "--dir-cache-time=5m", "--attr-timeout", "1s", "--read-only",
-                        "--daemon"});
+  auto timed = plan_of(
+      {"plyfs", "mount", "h:/a", "/b", "--dir-cache-time=5m", "--attr-timeout", "1s", "--read-only", "--daemon"});
   ASSERT_TRUE(timed.ok());
   EXPECT_EQ(timed->branch.cache.listing_timeout, 300s);
   EXPECT_EQ(*timed->files.attr_timeout, 1s);
@@ -123,7 +142,8 @@ TEST(CommandLine, mistakes_are_named_with_a_way_out) {
   EXPECT_EQ(complaint({"-o", "idmap=file"}), "need a uidfile or gidfile with idmap=file");
   EXPECT_EQ(complaint({"-o", "max_conns=0"}), "value of max_conns option must be at least 1");
   EXPECT_EQ(complaint({"-o", "workaround=x"}), "unknown workaround: 'x'");
-  EXPECT_EQ(complaint({"-o", "max_conns=2,password_stdin"}), "password_stdin option cannot be specified with max_conns");
+  EXPECT_EQ(complaint({"-o", "max_conns=2,password_stdin"}),
+            "password_stdin option cannot be specified with max_conns");
   EXPECT_EQ(complaint({"third"}), "invalid argument 'third'");
   EXPECT_EQ(plan_of({"sshfs", "--", "-oProxyCommand=x:/path", "mnt"}).error().text(),
             "invalid hostname '-oProxyCommand=x'");
@@ -160,22 +180,99 @@ TEST(CommandLine, modules_do_what_libfuses_did) {
 // sshfs's documentation, section 1.3 to 1.7 and SSHFS-MUX's 4.4: none of its names may be refused.
 TEST(CommandLine, every_documented_option_is_known) {
   for (const char* option :
-       {"reconnect", "delay_connect", "sshfs_sync", "no_readahead", "sync_readdir", "workaround=none", "idmap=user",
-        "nomap=ignore", "ssh_command=ssh", "ssh_protocol=2", "sftp_server=sftp", "directport=22", "vsock=2:22",
-        "passive", "slave", "disable_hardlink", "transform_symlinks", "contain_symlinks", "no_contain_symlinks",
-        "follow_symlinks", "no_check_root", "password_stdin", "dir_cache=yes", "cache=no", "dcache_timeout=1",
-        "dcache_stat_timeout=1", "dcache_dir_timeout=1", "dcache_link_timeout=1", "dcache_max_size=100",
-        "dcache_clean_interval=60", "dcache_min_clean_interval=5", "cache_timeout=1", "cache_stat_timeout=1",
-        "cache_dir_timeout=1", "cache_link_timeout=1", "cache_max_size=100", "cache_clean_interval=60",
-        "cache_min_clean_interval=5", "direct_io", "max_conns=2", "max_read=65536", "max_write=65536",
-        "writeback_cache=no", "unreliable_append", "allow_other", "allow_root", "auto_unmount", "default_permissions",
-        "fsname=x", "subtype=x", "ro", "rw", "suid", "nosuid", "dev", "nodev", "exec", "noexec", "atime", "noatime",
-        "sync", "async", "dirsync", "kernel_cache", "auto_cache", "noauto_cache", "no_rofd_flush", "umask=022",
-        "uid=1", "gid=1", "entry_timeout=1.5", "negative_timeout=1", "attr_timeout=1", "ac_attr_timeout=1", "noforget",
-        "remember=1", "backlog=20", "psk=/k", "sndbuf=1", "rcvbuf=1", "inaddr_ino", "inaddr_nth=0", "forward=/b",
-        "forward_allow=1", "forward_timeout=1", "session_dir=/s", "dump", "sshfsm_sync", "sshfsm_debug",
+       {"reconnect",
+        "delay_connect",
+        "sshfs_sync",
+        "no_readahead",
+        "sync_readdir",
+        "workaround=none",
+        "idmap=user",
+        "nomap=ignore",
+        "ssh_command=ssh",
+        "ssh_protocol=2",
+        "sftp_server=sftp",
+        "directport=22",
+        "vsock=2:22",
+        "passive",
+        "slave",
+        "disable_hardlink",
+        "transform_symlinks",
+        "contain_symlinks",
+        "no_contain_symlinks",
+        "follow_symlinks",
+        "no_check_root",
+        "password_stdin",
+        "dir_cache=yes",
+        "cache=no",
+        "dcache_timeout=1",
+        "dcache_stat_timeout=1",
+        "dcache_dir_timeout=1",
+        "dcache_link_timeout=1",
+        "dcache_max_size=100",
+        "dcache_clean_interval=60",
+        "dcache_min_clean_interval=5",
+        "cache_timeout=1",
+        "cache_stat_timeout=1",
+        "cache_dir_timeout=1",
+        "cache_link_timeout=1",
+        "cache_max_size=100",
+        "cache_clean_interval=60",
+        "cache_min_clean_interval=5",
+        "direct_io",
+        "max_conns=2",
+        "max_read=65536",
+        "max_write=65536",
+        "writeback_cache=no",
+        "unreliable_append",
+        "allow_other",
+        "allow_root",
+        "auto_unmount",
+        "default_permissions",
+        "fsname=x",
+        "subtype=x",
+        "ro",
+        "rw",
+        "suid",
+        "nosuid",
+        "dev",
+        "nodev",
+        "exec",
+        "noexec",
+        "atime",
+        "noatime",
+        "sync",
+        "async",
+        "dirsync",
+        "kernel_cache",
+        "auto_cache",
+        "noauto_cache",
+        "no_rofd_flush",
+        "umask=022",
+        "uid=1",
+        "gid=1",
+        "entry_timeout=1.5",
+        "negative_timeout=1",
+        "attr_timeout=1",
+        "ac_attr_timeout=1",
+        "noforget",
+        "remember=1",
+        "backlog=20",
+        "psk=/k",
+        "sndbuf=1",
+        "rcvbuf=1",
+        "inaddr_ino",
+        "inaddr_nth=0",
+        "forward=/b",
+        "forward_allow=1",
+        "forward_timeout=1",
+        "session_dir=/s",
+        "dump",
+        "sshfsm_sync",
+        "sshfsm_debug",
         "workaround=rename:renamexdev:truncate:buflimit:fstat:createmode:nodelay:nodelaysrv:nodelayserv:all",
-        "PubkeyAcceptedAlgorithms=+ssh-rsa", "AddKeysToAgent=no", "serveraliveinterval=15"})
+        "PubkeyAcceptedAlgorithms=+ssh-rsa",
+        "AddKeysToAgent=no",
+        "serveraliveinterval=15"})
     EXPECT_EQ(complaint({"-o", option}), "(accepted)") << option;
 }
 

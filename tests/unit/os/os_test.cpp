@@ -56,7 +56,9 @@ TEST(UvLoop, other_threads_can_post) {
   other.join();
 }
 
-rt::Task<void> wait_for_child(ChildProcess* child, ExitStatus* out) { *out = co_await child->wait(); }
+rt::Task<void> wait_for_child(ChildProcess* child, ExitStatus* out) {
+  *out = co_await child->wait();
+}
 
 ExitStatus run_child(std::vector<std::string> argv) {
   UvLoop loop;

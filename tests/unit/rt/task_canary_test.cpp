@@ -27,7 +27,9 @@ struct Tracked {
   int* alive;
 };
 
-Task<int> now(int value) { co_return value; }
+Task<int> now(int value) {
+  co_return value;
+}
 Task<int> later(SimLoop* loop, int value) {
   co_await sleep_for(*loop, std::chrono::milliseconds(1));
   co_return value;
@@ -36,7 +38,9 @@ Task<std::string> text_later(SimLoop* loop, std::string text) {
   co_await sleep_for(*loop, std::chrono::milliseconds(1));
   co_return text + "!";
 }
-Task<std::string> text_now(std::string text) { co_return text + "!"; }
+Task<std::string> text_now(std::string text) {
+  co_return text + "!";
+}
 Task<Result<std::string>> result_later(SimLoop* loop, bool good) {
   co_await sleep_for(*loop, std::chrono::milliseconds(1));
   if (!good) co_return Error(Errc::NotFound, kLong);

@@ -111,7 +111,9 @@ TEST(Channel, a_lost_connection_fails_every_waiting_call_and_later_ones) {
 // The words are pinned: sshfs's own suite greps for them.
 TEST(Channel, a_reply_of_no_length_ends_the_session_with_sshfs_words) {
   Fixture f;
-  f.dialer.server->tamper = [](PacketType, Buffer) { return Buffer::copy_of(as_bytes(std::string_view("\0\0\0\0\0", 5))); };
+  f.dialer.server->tamper = [](PacketType, Buffer) {
+    return Buffer::copy_of(as_bytes(std::string_view("\0\0\0\0\0", 5)));
+  };
   auto reply = f.loop.run(f.channel->call(make_simple(PacketType::Stat, "/")));
   ASSERT_TRUE(reply.failed_with(Errc::Protocol));
   EXPECT_EQ(reply.error().text(), "bad reply len: 0");

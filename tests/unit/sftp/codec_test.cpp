@@ -31,9 +31,24 @@ Reply reply_of(PacketType type, const std::function<void(Writer&)>& fill) {
 // The bytes of the draft, section 6.3 and 6.4.
 TEST(Request, open_and_read_are_encoded_as_the_draft_says) {
   Request open = make_open("/f", kOpenRead | kOpenWrite, 0644);
-  EXPECT_EQ(hex(open.packet(7)), "00000017" "03" "00000007" "00000002" "2f66" "00000003" "00000004" "000001a4");
+  EXPECT_EQ(hex(open.packet(7)),
+            "00000017"
+            "03"
+            "00000007"
+            "00000002"
+            "2f66"
+            "00000003"
+            "00000004"
+            "000001a4");
   Request read = make_read("h", 0x1122334455667788, 0x100);
-  EXPECT_EQ(hex(read.packet(1)), "00000016" "05" "00000001" "00000001" "68" "1122334455667788" "00000100");
+  EXPECT_EQ(hex(read.packet(1)),
+            "00000016"
+            "05"
+            "00000001"
+            "00000001"
+            "68"
+            "1122334455667788"
+            "00000100");
 }
 
 TEST(Request, symlink_sends_the_target_first_as_openssh_expects) {
@@ -143,7 +158,8 @@ TEST(Reply, version_lists_extensions) {
 TEST(LongName, second_field_is_the_link_count) {
   EXPECT_EQ(link_count_of_long_name("-rw-r--r--    3 root     root            0 Jan  1 00:00 name"), 3u);
   EXPECT_EQ(link_count_of_long_name("drwxr-xr-x   12 1000     1000         4096 Jan  1 00:00 d"), 12u);
-  for (const char* other : {"", "name", "-rw-r--r--", "-rw-r--r-- x y", "2024-01-01 3 name", "-rw-r--r-- 99999999999 r"})
+  for (const char* other :
+       {"", "name", "-rw-r--r--", "-rw-r--r-- x y", "2024-01-01 3 name", "-rw-r--r-- 99999999999 r"})
     EXPECT_EQ(link_count_of_long_name(other), std::nullopt) << other;
 }
 

@@ -57,8 +57,10 @@ struct Case {
 TEST(Diagnosis, names_the_cause_and_what_to_do) {
   const Case cases[] = {
       {"Host key verification failed.\r\n", {255, 0}, Errc::PermissionDenied, "host key"},
-      {"@@@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @@@\nHost key verification failed.", {255, 0},
-       Errc::PermissionDenied, "ssh-keygen -R"},
+      {"@@@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @@@\nHost key verification failed.",
+       {255, 0},
+       Errc::PermissionDenied,
+       "ssh-keygen -R"},
       {"user@h: Permission denied (publickey).", {255, 0}, Errc::PermissionDenied, "authentication failed"},
       {"ssh: Could not resolve hostname nohost: Name or service not known", {255, 0}, Errc::NotFound, "spelling"},
       {"ssh: connect to host h port 9: Connection refused", {255, 0}, Errc::ConnectionLost, "-p"},

@@ -291,7 +291,9 @@ TEST(RemoteStore, copies_within_the_server) {
   auto from = f.run(f.store->open("a", reading()));
   auto to = f.run(f.store->create("b", writing(), NewNode()));
   EXPECT_EQ(*f.run(to->file->copy_from(*from->file, 2, 100, 1)), 8u);
-  EXPECT_EQ(f.tree.content("/base/b"), std::string("\0" "23456789", 9));
+  EXPECT_EQ(f.tree.content("/base/b"), std::string("\0"
+                                                   "23456789",
+                                                   9));
   EXPECT_EQ(f.served(PacketType::Write), 0);
   f.close(from->file);
   f.close(to->file);

@@ -23,7 +23,9 @@ OpenFlags reading() {
   flags.read = true;
   return flags;
 }
-Buffer bytes(std::string_view text) { return Buffer::copy_of(as_bytes(text)); }
+Buffer bytes(std::string_view text) {
+  return Buffer::copy_of(as_bytes(text));
+}
 
 TEST(FileSystem, what_is_written_is_read_back_and_stands_on_the_server) {
   Engine e(1);
@@ -289,10 +291,10 @@ TEST(FileSystem, round_trips_are_within_their_budgets) {
     e.loop.run_until_idle();
     return e.meter.counters().flights - before;
   };
-  EXPECT_LE(cost([&] { ASSERT_TRUE(e.list("d").ok()); }), 5u);           // LSTAT, OPENDIR, READDIR, EOF, CLOSE
-  EXPECT_EQ(cost([&] { ASSERT_TRUE(e.stat("d/f").ok()); }), 0u);         // the listing told
-  EXPECT_EQ(cost([&] { ASSERT_FALSE(e.stat("d/none").ok()); }), 0u);     // and proved this absence
-  EXPECT_EQ(cost([&] { ASSERT_TRUE(e.read_file("d/f").ok()); }), 3u);    // OPEN+STAT, READ, CLOSE
+  EXPECT_LE(cost([&] { ASSERT_TRUE(e.list("d").ok()); }), 5u);               // LSTAT, OPENDIR, READDIR, EOF, CLOSE
+  EXPECT_EQ(cost([&] { ASSERT_TRUE(e.stat("d/f").ok()); }), 0u);             // the listing told
+  EXPECT_EQ(cost([&] { ASSERT_FALSE(e.stat("d/none").ok()); }), 0u);         // and proved this absence
+  EXPECT_EQ(cost([&] { ASSERT_TRUE(e.read_file("d/f").ok()); }), 3u);        // OPEN+STAT, READ, CLOSE
   EXPECT_EQ(cost([&] { ASSERT_TRUE(e.write_file("d/g", "x").ok()); }), 4u);  // OPEN, FSETSTAT+FSTAT, WRITE, CLOSE
 }
 

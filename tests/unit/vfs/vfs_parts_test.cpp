@@ -12,21 +12,40 @@ namespace ply::vfs {
 namespace {
 
 TEST(Errno, programs_see_the_errno_of_the_cause) {
-  const std::pair<Errc, int> rows[] = {
-      {Errc::NotFound, ENOENT},       {Errc::PermissionDenied, EACCES}, {Errc::NotPermitted, EPERM},
-      {Errc::Exists, EEXIST},         {Errc::NotDirectory, ENOTDIR},    {Errc::IsDirectory, EISDIR},
-      {Errc::NotEmpty, ENOTEMPTY},    {Errc::NoSpace, ENOSPC},          {Errc::ReadOnly, EROFS},
-      {Errc::CrossDevice, EXDEV},     {Errc::NameTooLong, ENAMETOOLONG}, {Errc::InvalidArgument, EINVAL},
-      {Errc::OutOfRange, EOVERFLOW},  {Errc::TooLarge, EFBIG},          {Errc::Loop, ELOOP},
-      {Errc::NoSuchOffset, ENXIO},    {Errc::Unsupported, EOPNOTSUPP},  {Errc::BadHandle, EBADF},
-      {Errc::Stale, ESTALE},          {Errc::Busy, EBUSY},              {Errc::ConnectionLost, EIO},
-      {Errc::TimedOut, ETIMEDOUT},    {Errc::Cancelled, EINTR},         {Errc::Protocol, EIO},
-      {Errc::TooManyOpen, ENFILE},    {Errc::NoMemory, ENOMEM},         {Errc::Failure, EIO},
-      {Errc::Io, EIO}};
+  const std::pair<Errc, int> rows[] = {{Errc::NotFound, ENOENT},
+                                       {Errc::PermissionDenied, EACCES},
+                                       {Errc::NotPermitted, EPERM},
+                                       {Errc::Exists, EEXIST},
+                                       {Errc::NotDirectory, ENOTDIR},
+                                       {Errc::IsDirectory, EISDIR},
+                                       {Errc::NotEmpty, ENOTEMPTY},
+                                       {Errc::NoSpace, ENOSPC},
+                                       {Errc::ReadOnly, EROFS},
+                                       {Errc::CrossDevice, EXDEV},
+                                       {Errc::NameTooLong, ENAMETOOLONG},
+                                       {Errc::InvalidArgument, EINVAL},
+                                       {Errc::OutOfRange, EOVERFLOW},
+                                       {Errc::TooLarge, EFBIG},
+                                       {Errc::Loop, ELOOP},
+                                       {Errc::NoSuchOffset, ENXIO},
+                                       {Errc::Unsupported, EOPNOTSUPP},
+                                       {Errc::BadHandle, EBADF},
+                                       {Errc::Stale, ESTALE},
+                                       {Errc::Busy, EBUSY},
+                                       {Errc::ConnectionLost, EIO},
+                                       {Errc::TimedOut, ETIMEDOUT},
+                                       {Errc::Cancelled, EINTR},
+                                       {Errc::Protocol, EIO},
+                                       {Errc::TooManyOpen, ENFILE},
+                                       {Errc::NoMemory, ENOMEM},
+                                       {Errc::Failure, EIO},
+                                       {Errc::Io, EIO}};
   for (const auto& [code, value] : rows) EXPECT_EQ(errno_of(code), value) << describe(code);
 }
 
-LinkPlace at(std::string path) { return LinkPlace{std::move(path), {"/srv/export", "/real/export"}}; }
+LinkPlace at(std::string path) {
+  return LinkPlace{std::move(path), {"/srv/export", "/real/export"}};
+}
 
 std::string shown(SymlinkPolicy policy, std::string_view target, const std::string& link, bool transform = false) {
   auto text = present_link(SymlinkRules{policy, transform}, target, at(link));
@@ -63,7 +82,8 @@ TEST(Symlinks, targets_outside_become_one_name_that_is_never_found) {
 TEST(Symlinks, contain_is_sshfs_rule_without_normalising) {
   for (const char* target : {"/srv/export/x", "..", "../x", "a/../b", "a/.."})
     EXPECT_EQ(shown(SymlinkPolicy::Contain, target, "a/b/l"), "EPERM") << target;
-  for (const char* target : {"x", "a/b", "...", "a..b/c"}) EXPECT_EQ(shown(SymlinkPolicy::Contain, target, "l"), target);
+  for (const char* target : {"x", "a/b", "...", "a..b/c"})
+    EXPECT_EQ(shown(SymlinkPolicy::Contain, target, "l"), target);
 }
 
 TEST(Symlinks, transform_rewrites_absolute_targets_before_the_policy) {

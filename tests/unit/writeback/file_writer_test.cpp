@@ -51,9 +51,12 @@ class SlowFile final : public store::File {
 
 struct Fixture {
   explicit Fixture(WriterOptions options = {}, std::uint64_t budget_size = 1 << 20, std::uint64_t seed = 1)
-      : loop(seed), budget(loop, budget_size), file(loop), writer(loop, file, budget, options, [this](const Error& why) {
-          failures.push_back(why.clone());
-        }, [this] { ++acknowledged; }) {}
+      : loop(seed),
+        budget(loop, budget_size),
+        file(loop),
+        writer(
+            loop, file, budget, options, [this](const Error& why) { failures.push_back(why.clone()); },
+            [this] { ++acknowledged; }) {}
   ~Fixture() { loop.run(writer.finish()); }
   Status write(std::uint64_t offset, std::string_view text) {
     return loop.run(writer.write(offset, Buffer::copy_of(as_bytes(text))));
