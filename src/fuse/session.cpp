@@ -82,9 +82,9 @@ void Session::receive() {
     if (got == -EINTR) continue;
     if (got == -EAGAIN) return;
     if (got <= 0) {
-      // The kernel has let go: unmounted, or the connection was aborted.
+      // The kernel has let go: unmounted, or the connection was aborted. unmount() still frees what libfuse holds;
+      // it sees that nothing is mounted there any more.
       watcher_.reset();
-      mounted_ = mounted_ && !fuse_session_exited(session_);
       if (on_unmounted_) std::exchange(on_unmounted_, nullptr)();
       return;
     }
