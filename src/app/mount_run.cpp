@@ -157,14 +157,14 @@ rt::Task<Status> MountRun::try_bring_up() {
   }
   PLY_CO_TRY(made, make_branch());
   branch_ = std::move(made);
+  if (remote_ != nullptr && plan_.id_map == IdMapKind::User)
+    remote_->on_connected([this, mapped = branch_.get()](const std::optional<Attr>& home) {
+      if (home) mapped->set_id_map(branch::IdMap::for_user(home->uid, home->gid, getuid(), getgid()));
+      else log_.warning("failed to detect remote user ID");
+    });
   // Connect first, then mount: what ssh needs from below the mount point must be readable.
   if (remote_ != nullptr && !plan_.delay_connect) {
     PLY_CO_CHECK(connected, co_await remote_->connect());
-    const auto home = remote_->home();
-    if (plan_.id_map == IdMapKind::User) {
-      if (home) branch_->set_id_map(branch::IdMap::for_user(home->uid, home->gid, getuid(), getgid()));
-      else log_.warning("failed to detect remote user ID");
-    }
     // A reconnect may need it again; nothing else does.
     if (secret_ && !plan_.remote.reconnect) secret_->wipe();
   }

@@ -207,13 +207,17 @@ Task<void> create_file(Reply reply, NodeId parent, std::string name, mode_t mode
   else reply.failure(created.error());
 }
 
-Task<void> read_file(Reply reply, vfs::HandleId handle, std::uint64_t offset, std::size_t size) {
+Task<void> read_file(Reply reply, Session::Payload payload, vfs::HandleId handle, std::uint64_t offset,
+                     std::size_t size) {
+  (void)payload;  // held until the reply is given
   auto data = co_await reply.files().read(handle, offset, size);
   if (data) reply.bytes(data->span());
   else reply.failure(data.error());
 }
 
-Task<void> write_file(Reply reply, vfs::HandleId handle, std::uint64_t offset, Buffer data, vfs::WriteOrigin origin) {
+Task<void> write_file(Reply reply, Session::Payload payload, vfs::HandleId handle, std::uint64_t offset, Buffer data,
+                      vfs::WriteOrigin origin) {
+  (void)payload;
   const std::size_t size = data.size();
   Status written = co_await reply.files().write(handle, offset, std::move(data), origin);
   if (written) reply.written(size);
@@ -251,14 +255,15 @@ void on_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
 
 void on_read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
   Session& session = session_of(request);
-  session.run(read_file(Reply(request, session, "read"), info->fh, static_cast<std::uint64_t>(offset), size));
+  session.run(read_file(Reply(request, session, "read"), Session::Payload(session, size), info->fh,
+                        static_cast<std::uint64_t>(offset), size));
 }
 
 void on_write(fuse_req_t request, fuse_ino_t, const char* data, std::size_t size, off_t offset, fuse_file_info* info) {
   Session& session = session_of(request);
   const auto origin = info->writepage ? vfs::WriteOrigin::PageCache : vfs::WriteOrigin::Program;
-  session.run(write_file(Reply(request, session, "write"), info->fh, static_cast<std::uint64_t>(offset),
-                         copy_of(data, size), origin));
+  session.run(write_file(Reply(request, session, "write"), Session::Payload(session, size), info->fh,
+                         static_cast<std::uint64_t>(offset), copy_of(data, size), origin));
 }
 
 void on_flush(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {

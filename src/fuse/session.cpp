@@ -13,6 +13,7 @@ namespace ply::fuse {
 namespace {
 // Requests being answered at once. With the gate full the device is not read, so the kernel holds callers back.
 constexpr std::size_t kMaxRequests = 1024;
+constexpr std::size_t kMaxPayload = 128 << 20;
 constexpr std::size_t kRequestsPerTurn = 64;
 }  // namespace
 
@@ -68,7 +69,7 @@ void Session::update_interest() {
 
 void Session::receive() {
   for (std::size_t i = 0; i < kRequestsPerTurn; ++i) {
-    if (requests_.running() >= kMaxRequests) {
+    if (requests_.running() >= kMaxRequests || payload_ >= kMaxPayload) {
       gate_closed_ = true;
       update_interest();
       // Looked at again soon: a reply has made room by then, or the engine is stuck anyway.

@@ -36,6 +36,18 @@ class Session {
   vfs::FileSystem& files() { return files_; }
   Logger& log() { return log_; }
   void run(rt::Task<void> request) { requests_.spawn(std::move(request)); }
+  /// Counts the payload of a request against what may be in memory at once, for as long as it lives.
+  class Payload {
+   public:
+    Payload(Session& session, std::size_t bytes) : session_(&session), bytes_(bytes) { session.payload_ += bytes; }
+    Payload(Payload&& other) noexcept : session_(other.session_), bytes_(std::exchange(other.bytes_, 0)) {}
+    Payload& operator=(Payload&&) = delete;
+    ~Payload() { session_->payload_ -= bytes_; }
+
+   private:
+    Session* session_;
+    std::size_t bytes_;
+  };
 
  private:
   void receive();
@@ -51,6 +63,7 @@ class Session {
   std::optional<os::UvLoop::Watcher> watcher_;
   std::function<void()> on_unmounted_;
   bool gate_closed_ = false;
+  std::size_t payload_ = 0;  // bytes of data in the requests that are being answered
 };
 
 }  // namespace ply::fuse

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "store/cause.h"
 
+#include <algorithm>
+
 #include "base/path.h"
 
 namespace ply::store {
@@ -8,6 +10,9 @@ namespace ply::store {
 namespace {
 
 using SessionPtr = std::shared_ptr<Session>;
+
+// The smallest limit of a file system in use: ext3's 2 TiB with 4 KiB blocks.
+constexpr std::uint64_t kSurelyPossibleSize = 2ULL << 40;
 
 std::string parent_directory(std::string_view path) {
   const std::string_view parent = parent_of(path);
@@ -123,6 +128,13 @@ rt::Task<std::optional<Errc>> open_cause(SessionPtr session, Attempt attempt, st
   co_return std::nullopt;
 }
 
+rt::Task<std::optional<Errc>> size_cause(SessionPtr session, std::string path, std::uint64_t size) {
+  auto cause = co_await open_cause(session, Attempt::SetSize, path);
+  // Growing a file needs no room. What is refused all the same at this size is too large for the file system.
+  if (!cause && size > kSurelyPossibleSize) co_return Errc::TooLarge;
+  co_return cause;
+}
+
 /// OpenSSH answers ENOTDIR and ELOOP as "no such file" too.
 rt::Task<std::optional<Errc>> missing_cause(SessionPtr session, Attempt attempt, std::string path, std::string other) {
   if (attempt == Attempt::Rename) co_return co_await rename_cause(session, path, other);
@@ -150,7 +162,9 @@ bool differ(const FsStats& a, const FsStats& b) {
 rt::Task<Error> find_cause(SessionPtr session, Attempt attempt, Error failure, std::string path, std::string other,
                            std::uint64_t size) {
   std::optional<Errc> cause;
-  if (failure.is(Errc::PermissionDenied) && changes_metadata(attempt)) {
+  if (failure.is(Errc::InvalidArgument) && std::max(path.size(), other.size()) > kPathMax) {
+    cause = Errc::NameTooLong;  // with the server's prefix
+  } else if (failure.is(Errc::PermissionDenied) && changes_metadata(attempt)) {
     // chmod, chown and utimes of another's file: POSIX says EPERM, the protocol has one code for both.
     cause = Errc::NotPermitted;
   } else if (failure.is(Errc::NotFound)) {
@@ -168,9 +182,9 @@ rt::Task<Error> find_cause(SessionPtr session, Attempt attempt, Error failure, s
       case Attempt::Link: cause = co_await link_cause(session, path, other); break;
       case Attempt::Open:
       case Attempt::List:
-      case Attempt::SetSize:
       case Attempt::OpenForWriting: cause = co_await open_cause(session, attempt, path); break;
       case Attempt::Write: cause = co_await storage_cause(session, path, size); break;
+      case Attempt::SetSize: cause = co_await size_cause(session, path, size); break;
       case Attempt::SetOther: cause = co_await storage_cause(session, parent_directory(path), 0); break;
       case Attempt::ReadLink:
       case Attempt::Other: break;

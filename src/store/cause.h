@@ -31,7 +31,7 @@ enum class Attempt {
 /// stands at the path, whether a directory is empty and whether the file system is full, and returns the failure
 /// under its true code, or as it was where nothing explains it. Failures that are exact pass unchanged, at no cost.
 /// `path`: the server's path of what was to be made, changed or removed (a rename's source). `other`: a rename's or
-/// link's new name. `size`: the bytes of a write.
+/// link's new name. `size`: the bytes of a write, or the size to set.
 rt::Task<Error> find_cause(std::shared_ptr<Session> session, Attempt attempt, Error failure, std::string path,
                            std::string other = {}, std::uint64_t size = 0);
 

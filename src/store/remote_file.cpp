@@ -111,7 +111,8 @@ rt::Task<Status> RemoteFile::set_attr(AttrChange change) {
   Status done = co_await session_->status_call(sftp::make_fsetstat(handle_, change));
   if (done) co_return done;
   Error failure = std::move(done).error();
-  failure = co_await find_cause(session_, attempt, std::move(failure), path_);
+  const std::uint64_t size = change.size.value_or(0);
+  failure = co_await find_cause(session_, attempt, std::move(failure), path_, std::string(), size);
   co_return std::move(failure).during("set attributes of", path_);
 }
 

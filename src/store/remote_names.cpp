@@ -197,7 +197,8 @@ rt::Task<Status> RemoteStore::set_attr(std::string path, AttrChange change, Foll
   if (!by_path.empty()) {
     Status done = co_await session->status_call(sftp::make_setstat(full, by_path));
     if (!done) {
-      Error failure = co_await explain(session, attempt, std::move(done).error(), full);
+      const std::uint64_t size = change.size.value_or(0);
+      Error failure = co_await explain(session, attempt, std::move(done).error(), full, std::string(), size);
       co_return std::move(failure);
     }
   }

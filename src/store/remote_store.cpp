@@ -162,9 +162,10 @@ rt::Task<Status> RemoteStore::learn_server(SessionPtr session) {
       co_return bad_root(Errc::NotDirectory, where);
   }
   if (real_path && real_path->starts_with('/')) root_path_ = *real_path;
-  if (home_attr) {
-    home_ = *home_attr;
-    session_is_root_ = home_attr->uid == 0;
+  if (home_attr && !ever_connected_) session_is_root_ = home_attr->uid == 0;
+  if (on_connected_) {
+    const auto callback = std::exchange(on_connected_, nullptr);
+    callback(home_attr ? std::optional(*home_attr) : std::nullopt);
   }
   co_return Status();
 }
@@ -194,8 +195,8 @@ rt::Task<void> RemoteStore::shut_down() {
 }
 
 rt::Task<Error> RemoteStore::explain(SessionPtr session, Attempt attempt, Error failure, std::string path,
-                                     std::string other) {
-  failure = co_await find_cause(session, attempt, std::move(failure), path, other);
+                                     std::string other, std::uint64_t size) {
+  failure = co_await find_cause(session, attempt, std::move(failure), path, other, size);
   co_return std::move(failure).during(verb(attempt), path).on_server(dialer_->name());
 }
 

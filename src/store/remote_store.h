@@ -40,8 +40,10 @@ class RemoteStore final : public Store {
   rt::Task<Status> connect();
   /// Called once when a connection ends by itself and is not to be made again.
   void on_lost(std::function<void(const Error&)> callback) { on_lost_ = std::move(callback); }
-  /// The owner of the login directory, for idmap=user; known after connect().
-  std::optional<Attr> home() const { return home_; }
+  /// Called once, after the first login, with the attributes of the login directory if the server tells them.
+  void on_connected(std::function<void(const std::optional<Attr>& home)> callback) {
+    on_connected_ = std::move(callback);
+  }
 
   std::string id() const override;
   std::string root_path() const override { return root_path_; }
@@ -82,7 +84,8 @@ class RemoteStore final : public Store {
   /// Rename over an existing target on a server whose rename refuses that.
   rt::Task<Status> replace_by_steps(SessionPtr session, std::string from, std::string to, Error refused);
   /// `failure` under its true cause, with operation, path and server.
-  rt::Task<Error> explain(SessionPtr session, Attempt attempt, Error failure, std::string path, std::string other = {});
+  rt::Task<Error> explain(SessionPtr session, Attempt attempt, Error failure, std::string path, std::string other = {},
+                          std::uint64_t size = 0);
   rt::Task<Status> set_owner(SessionPtr session, std::string full, NewNode node);
   rt::Task<void> close_quietly(SessionPtr session, std::string handle);
 
@@ -99,8 +102,8 @@ class RemoteStore final : public Store {
   bool server_refuses_append_ = false;
   bool session_is_root_ = false;
   std::string root_path_;
-  std::optional<Attr> home_;
   std::function<void(const Error&)> on_lost_;
+  std::function<void(const std::optional<Attr>& home)> on_connected_;
 };
 
 }  // namespace ply::store

@@ -193,6 +193,22 @@ TEST(RemoteStore, a_full_disk_is_no_space_not_a_general_failure) {
   f.close(opened->file);
 }
 
+TEST(RemoteStore, sizes_and_paths_beyond_all_limits_are_told_as_such) {
+  Fixture f;
+  f.tree.capacity = 1 << 20;
+  f.tree.put("/base/f", "x");
+  AttrChange huge;
+  huge.size = 1ULL << 50;
+  EXPECT_TRUE(f.run(f.store->set_attr("f", huge, Follow::Yes)).failed_with(Errc::TooLarge));
+  std::string deep(4090, 'd');
+  for (std::size_t i = 100; i < deep.size(); i += 100) deep[i] = '/';
+  f.dialer->server->tamper = [](PacketType type, Buffer reply) {
+    if (type == PacketType::Lstat) reply.data()[12] = std::byte{5};  // as the system call says with the prefix added
+    return reply;
+  };
+  EXPECT_TRUE(f.run(f.store->stat(deep, Follow::No)).failed_with(Errc::NameTooLong));
+}
+
 TEST(RemoteStore, rename_replaces_without_posix_rename_and_leaves_no_litter) {
   Fixture f(without_extensions());
   f.tree.put("/base/old", "old");
