@@ -2,6 +2,7 @@
 #include "app/run.h"
 
 #include <fmt/core.h>
+#include <malloc.h>
 #include <signal.h>
 
 #include <clocale>
@@ -30,6 +31,10 @@ int run(const std::vector<std::string>& argv) {
   if (const auto status = ssh::run_as_askpass(argv.size() > 1 ? argv[1].c_str() : "")) return *status;
   std::setlocale(LC_CTYPE, "");
   signal(SIGPIPE, SIG_IGN);
+  // Requests carry up to a MiB: their buffers come from the heap and stay there, instead of being mapped, zeroed page
+  // by page and unmapped for each.
+  mallopt(M_MMAP_THRESHOLD, 16 << 20);
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);
 
   auto line = parse_command_line(argv);
   if (!line) {

@@ -98,19 +98,24 @@ std::size_t FdStream::send(ByteSpan bytes) {
   return sent;
 }
 
-void FdStream::write(ByteSpan bytes) {
-  if (!in_) return;
-  if (unsent_bytes() == 0) bytes = bytes.subspan(send(bytes));
+void FdStream::write(Buffer bytes) {
+  if (!in_ || bytes.empty()) return;
+  if (unsent_.empty()) bytes.drop_front(send(bytes.span()));
   if (bytes.empty()) return;
-  unsent_.append(bytes);
+  unsent_bytes_ += bytes.size();
+  unsent_.push_back(std::move(bytes));
   update_interest();
 }
 
 void FdStream::write_ready() {
-  unsent_start_ += send(unsent_.span().subspan(unsent_start_));
-  if (unsent_bytes() > 0) return;
-  unsent_.clear();
-  unsent_start_ = 0;
+  while (!unsent_.empty()) {
+    Buffer& next = unsent_.front();
+    const std::size_t sent = send(next.span());
+    unsent_bytes_ -= sent;
+    next.drop_front(sent);
+    if (!next.empty()) return;
+    unsent_.pop_front();
+  }
   update_interest();
   sink_->on_writable();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <deque>
 #include <optional>
 
 #include "os/unique_fd.h"
@@ -19,8 +20,8 @@ class FdStream final : public rt::ByteStream {
   ~FdStream() override;
 
   void start(Sink& sink) override;
-  void write(ByteSpan bytes) override;
-  std::size_t unsent_bytes() const override { return unsent_.size() - unsent_start_; }
+  void write(Buffer bytes) override;
+  std::size_t unsent_bytes() const override { return unsent_bytes_; }
   void close() override;
 
  private:
@@ -38,8 +39,8 @@ class FdStream final : public rt::ByteStream {
   std::optional<UvLoop::Watcher> in_watcher_;
   std::optional<UvLoop::Watcher> out_watcher_;
   Sink* sink_ = nullptr;
-  Buffer unsent_;
-  std::size_t unsent_start_ = 0;
+  std::deque<Buffer> unsent_;  // what the descriptor has taken is dropped from the front
+  std::size_t unsent_bytes_ = 0;
 };
 
 /// Two connected, close-on-exec stream sockets with large buffers.

@@ -33,7 +33,7 @@ class ByteStream {
   virtual void start(Sink& sink) = 0;
   /// Takes all of `bytes`, in order; sends at once what the peer takes and keeps the rest. Callers stop when
   /// unsent_bytes() is high, and go on after on_writable().
-  virtual void write(ByteSpan bytes) = 0;
+  virtual void write(Buffer bytes) = 0;
   virtual std::size_t unsent_bytes() const = 0;
   /// Ends both directions; the sink hears no more.
   virtual void close() = 0;

@@ -27,4 +27,20 @@ inline Sleep sleep_for(Loop& loop, Duration delay) {
   return Sleep(loop, delay);
 }
 
+/// `co_await yield_to(loop)`: goes on in the loop's next turn; others, and the caller, go first.
+class Yield {
+ public:
+  explicit Yield(Loop& loop) : loop_(loop) {}
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> waiter) { loop_.post(waiter); }
+  void await_resume() const noexcept {}
+
+ private:
+  Loop& loop_;
+};
+
+inline Yield yield_to(Loop& loop) {
+  return Yield(loop);
+}
+
 }  // namespace ply::rt

@@ -51,7 +51,7 @@ rt::Task<Status> Channel::shake_hands() {
   out.u8(static_cast<std::uint8_t>(PacketType::Init));
   out.u32(kVersion);
   meter_.sent(init.size());
-  stream_->write(init.span());
+  stream_->write(std::move(init));
   co_await handshake_done_.wait();
   if (ended_) {
     Error cause = end_cause_->clone();
@@ -89,20 +89,19 @@ rt::Task<Result<Reply>> Channel::send_and_wait(Request request) {
   Pending waiting(loop_);
   pending_.emplace(id, &waiting);
   meter_.sent(request.size());
-  queue(request.packet(id));
-  request = Request(PacketType::Close);  // frees the packet while we wait
+  queue(request.take_packet(id));
   co_await waiting.done.wait();
   co_return std::move(*waiting.reply);
 }
 
-void Channel::queue(ByteSpan packet) {
+void Channel::queue(Buffer packet) {
   // Long packets go at once and uncopied: nothing is gained by gathering them.
   constexpr std::size_t kLong = 64 * 1024;
   if (packet.size() >= kLong) {
     flush();
-    return stream_->write(packet);
+    return stream_->write(std::move(packet));
   }
-  output_.append(packet);
+  output_.append(packet.span());
   if (output_.size() >= kLong) return flush();
   if (flush_posted_) return;
   flush_posted_ = true;
@@ -115,8 +114,7 @@ void Channel::queue(ByteSpan packet) {
 
 void Channel::flush() {
   if (ended_ || output_.empty()) return;
-  stream_->write(output_.span());
-  output_.clear();
+  stream_->write(std::exchange(output_, Buffer()));
 }
 
 std::span<std::byte> Channel::receive_space() {

@@ -67,7 +67,7 @@ class Channel final : private rt::ByteStream::Sink {
   void take_packets();
   void take_version();
   void take_reply(ByteSpan packet);
-  void queue(ByteSpan packet);
+  void queue(Buffer packet);
   void flush();
   void end(Error why);
 

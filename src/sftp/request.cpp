@@ -43,10 +43,10 @@ Request::Request(PacketType type) {
   out.u32(0);
 }
 
-ByteSpan Request::packet(std::uint32_t id) {
+Buffer Request::take_packet(std::uint32_t id) {
   put_u32(bytes_, 0, static_cast<std::uint32_t>(bytes_.size() - 4));
   put_u32(bytes_, kIdOffset, id);
-  return bytes_.span();
+  return std::move(bytes_);
 }
 
 Request make_open(std::string_view path, std::uint32_t flags, std::optional<std::uint32_t> mode) {

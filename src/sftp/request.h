@@ -17,8 +17,8 @@ class Request {
   explicit Request(PacketType type);
 
   PacketType type() const { return static_cast<PacketType>(bytes_.data()[4]); }
-  /// The whole packet: length, type, id, fields.
-  ByteSpan packet(std::uint32_t id);
+  /// The whole packet: length, type, id, fields. The request is empty afterwards.
+  Buffer take_packet(std::uint32_t id);
   std::size_t size() const { return bytes_.size(); }
   Buffer& buffer() { return bytes_; }
 

@@ -17,7 +17,7 @@ class ChildStream final : public rt::ByteStream {
   ~ChildStream() override;
 
   void start(Sink& sink) override { stream_.start(sink); }
-  void write(ByteSpan bytes) override { stream_.write(bytes); }
+  void write(Buffer bytes) override { stream_.write(std::move(bytes)); }
   std::size_t unsent_bytes() const override { return stream_.unsent_bytes(); }
   void close() override { stream_.close(); }
   rt::Task<Error> explain(Error cause) override;

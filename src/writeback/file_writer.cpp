@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "rt/sleep.h"
+
 namespace ply::writeback {
 
 FileWriter::FileWriter(rt::Loop& loop, store::File& file, rt::Semaphore& budget, WriterOptions options,
@@ -83,6 +85,8 @@ rt::Task<void> FileWriter::send_gathered() {
 }
 
 rt::Task<void> FileWriter::send(std::list<Extent>::iterator extent, Buffer data) {
+  // The writer's reply goes out before the bytes do: it prepares its next piece meanwhile.
+  co_await rt::yield_to(loop_);
   Status written = co_await file_.write(extent->offset, std::move(data));
   budget_.release(extent->size);
   under_way_.erase(extent);

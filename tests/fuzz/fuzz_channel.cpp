@@ -21,7 +21,7 @@ class ScriptedStream final : public rt::ByteStream {
     sink_ = &sink;
     schedule();
   }
-  void write(ByteSpan) override {}
+  void write(Buffer) override {}
   std::size_t unsent_bytes() const override { return 0; }
   void close() override { *alive_ = false; }
 

@@ -401,9 +401,9 @@ class SimStream final : public rt::ByteStream {
   ~SimStream() override { close(); }
 
   void start(Sink& sink) override { sink_ = &sink; }
-  void write(ByteSpan bytes) override {
+  void write(Buffer bytes) override {
     if (!*alive_) return;
-    const auto shared = std::make_shared<Buffer>(Buffer::copy_of(bytes));
+    const auto shared = std::make_shared<Buffer>(std::move(bytes));
     loop_.after(arrival(last_to_server_) - loop_.now(), [server = server_, shared, alive = alive_] {
       if (*alive) server->receive(shared->span());
     });
@@ -472,7 +472,7 @@ class OwnedStream final : public rt::ByteStream {
     inner_->forget_sink();
   }
   void start(Sink& sink) override { inner_->start(sink); }
-  void write(ByteSpan bytes) override { inner_->write(bytes); }
+  void write(Buffer bytes) override { inner_->write(std::move(bytes)); }
   std::size_t unsent_bytes() const override { return 0; }
   void close() override { inner_->close(); }
   std::weak_ptr<SimStream> inner() const { return inner_; }

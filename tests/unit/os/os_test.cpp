@@ -110,7 +110,7 @@ TEST(FdStream, carries_more_than_the_socket_holds_and_tells_the_end) {
   sender.start(sender_sink);
   receiver.start(receiver_sink);
   const std::string data(8 << 20, 'd');
-  sender.write(as_bytes(data));
+  sender.write(Buffer::copy_of(as_bytes(data)));
   EXPECT_GT(sender.unsent_bytes(), 0u);
   while (receiver_sink.got.size() < data.size()) {
     loop.after(std::chrono::milliseconds(1), [&] { loop.stop(); });

@@ -31,7 +31,7 @@ Reply reply_of(PacketType type, const std::function<void(Writer&)>& fill) {
 // The bytes of the draft, section 6.3 and 6.4.
 TEST(Request, open_and_read_are_encoded_as_the_draft_says) {
   Request open = make_open("/f", kOpenRead | kOpenWrite, 0644);
-  EXPECT_EQ(hex(open.packet(7)),
+  EXPECT_EQ(hex(open.take_packet(7).span()),
             "00000017"
             "03"
             "00000007"
@@ -41,7 +41,7 @@ TEST(Request, open_and_read_are_encoded_as_the_draft_says) {
             "00000004"
             "000001a4");
   Request read = make_read("h", 0x1122334455667788, 0x100);
-  EXPECT_EQ(hex(read.packet(1)),
+  EXPECT_EQ(hex(read.take_packet(1).span()),
             "00000016"
             "05"
             "00000001"
@@ -53,7 +53,8 @@ TEST(Request, open_and_read_are_encoded_as_the_draft_says) {
 
 TEST(Request, symlink_sends_the_target_first_as_openssh_expects) {
   Request request = make_symlink("target", "link");
-  Reader in(request.packet(1).subspan(9));
+  const Buffer packet = request.take_packet(1);
+  Reader in(packet.span().subspan(9));
   EXPECT_EQ(in.string(), "target");
   EXPECT_EQ(in.string(), "link");
 }
@@ -62,7 +63,8 @@ TEST(Writer, one_of_owner_and_group_goes_with_the_other_left_alone) {
   AttrChange change;
   change.uid = 5;
   Request request = make_setstat("p", change);
-  Reader in(request.packet(1).subspan(9));
+  const Buffer packet = request.take_packet(1);
+  Reader in(packet.span().subspan(9));
   in.string();
   EXPECT_EQ(in.u32(), kAttrUidGid);
   EXPECT_EQ(in.u32(), 5u);
