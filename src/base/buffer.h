@@ -30,6 +30,13 @@ class Buffer {
     out.append(bytes);
     return out;
   }
+  /// A copy with room for prepend() in front of it: a header can then be added without moving the data.
+  static Buffer copy_with_headroom(ByteSpan bytes, std::size_t headroom) {
+    Buffer out(headroom + bytes.size());
+    out.drop_front(headroom);
+    if (!bytes.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
+    return out;
+  }
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     Buffer moved(std::move(other));
@@ -62,6 +69,13 @@ class Buffer {
   void drop_front(std::size_t count) {
     start_ += count;
     size_ -= count;
+  }
+  std::size_t headroom() const { return start_; }
+  /// Requires: bytes.size() <= headroom().
+  void prepend(ByteSpan bytes) {
+    start_ -= bytes.size();
+    size_ += bytes.size();
+    std::memcpy(data(), bytes.data(), bytes.size());
   }
   void append(ByteSpan bytes) {
     const std::size_t old_size = size_;

@@ -18,8 +18,9 @@ namespace {
 using rt::Task;
 using vfs::NodeId;
 
-// The most that one WRITE or READ carries: 256 pages, the kernel's own limit.
-constexpr unsigned kMaxTransfer = 1 << 20;
+// The most that one WRITE carries: whole pages that fit into one request to OpenSSH (261,120 bytes), so that the data
+// is copied once on its way from the kernel to the socket.
+constexpr unsigned kMaxWrite = 252 * 1024;
 constexpr unsigned kMaxBackground = 64;
 
 Session& session_of(fuse_req_t request) {
@@ -39,7 +40,7 @@ Buffer copy_of(const char* data, std::size_t size) {
 }
 
 void on_init(void*, fuse_conn_info* connection) {
-  connection->max_write = std::min(connection->max_write, kMaxTransfer);
+  connection->max_write = std::min(connection->max_write, kMaxWrite);
   connection->max_background = kMaxBackground;
   connection->congestion_threshold = kMaxBackground * 3 / 4;
 }

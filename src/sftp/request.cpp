@@ -79,6 +79,17 @@ Request make_write(std::string_view handle, std::uint64_t offset, ByteSpan data)
   return request;
 }
 
+Request make_write(std::string_view handle, std::uint64_t offset, Buffer data) {
+  if (data.headroom() < kWriteHeadroom) return make_write(handle, offset, data.span());
+  Request head(PacketType::Write);
+  Writer out(head.buffer());
+  out.string(handle);
+  out.u64(offset);
+  out.u32(static_cast<std::uint32_t>(data.size()));
+  data.prepend(head.buffer().span());
+  return Request(std::move(data));
+}
+
 Request make_mkdir(std::string_view path, std::uint32_t mode) {
   AttrChange attrs;
   attrs.mode = mode;

@@ -15,6 +15,8 @@ namespace ply::sftp {
 class Request {
  public:
   explicit Request(PacketType type);
+  /// A request whose `packet` is complete but for length and id.
+  explicit Request(Buffer packet) : bytes_(std::move(packet)) {}
 
   PacketType type() const { return static_cast<PacketType>(bytes_.data()[4]); }
   /// The whole packet: length, type, id, fields. The request is empty afterwards.
@@ -30,6 +32,10 @@ class Request {
 Request make_open(std::string_view path, std::uint32_t flags, std::optional<std::uint32_t> mode);
 Request make_read(std::string_view handle, std::uint64_t offset, std::uint32_t length);
 Request make_write(std::string_view handle, std::uint64_t offset, ByteSpan data);
+/// The same without copying `data`, if that has kWriteHeadroom in front of it.
+Request make_write(std::string_view handle, std::uint64_t offset, Buffer data);
+/// Covers everything that stands before the data of a WRITE.
+constexpr std::size_t kWriteHeadroom = 32 + kMaxHandleLength;
 Request make_mkdir(std::string_view path, std::uint32_t mode);
 Request make_setstat(std::string_view path, const AttrChange& change);
 Request make_fsetstat(std::string_view handle, const AttrChange& change);

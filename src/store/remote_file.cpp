@@ -12,6 +12,8 @@ namespace ply::store {
 namespace {
 // sftp-server does nothing else while it copies, so long copies go in pieces.
 constexpr std::uint64_t kCopyPiece = 16 << 20;
+
+static_assert(File::kWriteHeadroom >= sftp::kWriteHeadroom);
 }  // namespace
 
 RemoteFile::RemoteFile(std::shared_ptr<Session> session, std::string handle, std::string path, Options options)
@@ -80,8 +82,7 @@ rt::Task<Status> RemoteFile::write(std::uint64_t offset, Buffer data) {
 rt::Task<Status> RemoteFile::write_pieces(std::uint64_t offset, Buffer data) {
   const std::size_t piece = session_->max_write();
   if (data.size() <= piece) {
-    sftp::Request request = sftp::make_write(handle_, offset, data.span());
-    data = Buffer();
+    sftp::Request request = sftp::make_write(handle_, offset, std::move(data));
     co_return co_await session_->status_call(std::move(request));
   }
   rt::Scope scope(session_->loop());

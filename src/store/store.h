@@ -52,6 +52,8 @@ class File {
   virtual ~File() = default;
   /// Shorter than `size` only where the file ends.
   virtual rt::Task<Result<Buffer>> read(std::uint64_t offset, std::size_t size) = 0;
+  /// Room in front of the data of a write that spares a copy (base/buffer.h, copy_with_headroom).
+  static constexpr std::size_t kWriteHeadroom = 512;
   /// All of `data`, or a failure after which any part of it may have been written. `offset` is ignored by a file
   /// opened with OpenMode::append.
   virtual rt::Task<Status> write(std::uint64_t offset, Buffer data) = 0;

@@ -100,6 +100,9 @@ struct DirSnapshot {
   std::vector<store::DirEntry> entries;
 };
 
+/// Data of a write is best given with that much headroom.
+constexpr std::size_t kWriteHeadroom = store::File::kWriteHeadroom;
+
 enum class WriteOrigin {
   Program,
   PageCache

@@ -54,7 +54,8 @@ rt::Task<Status> FileWriter::write(std::uint64_t offset, Buffer data) {
     } else {
       gathered_.append(data.span());
     }
-    if (gathered_size() >= options_.piece_size || options_.synchronous) co_await send_gathered();
+    // From half a piece on nothing is gained by waiting, and gathering more would copy it.
+    if (gathered_size() >= options_.piece_size / 2 || options_.synchronous) co_await send_gathered();
     else arm_timer();
   }
   if (!options_.synchronous) co_return Status();

@@ -13,7 +13,7 @@
 namespace ply::writeback {
 
 struct WriterOptions {
-  std::size_t piece_size = 256 * 1024;  ///< small writes that follow each other are gathered up to this
+  std::size_t piece_size = 256 * 1024;  ///< small writes that follow each other are gathered to half of this
   /// Data waits at most so long for more to be gathered with it, even while the file stays open.
   rt::Duration max_age = std::chrono::milliseconds(500);
   bool synchronous = false;  ///< write() returns when the server has acknowledged
