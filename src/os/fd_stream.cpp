@@ -2,7 +2,6 @@
 #include "os/fd_stream.h"
 
 #include <fcntl.h>
-#include <sys/socket.h>
 
 #include <cassert>
 #include <cerrno>
@@ -14,8 +13,7 @@ namespace {
 
 // Reads of one turn; beyond it other descriptors get their chance.
 constexpr std::size_t kReadsPerTurn = 8;
-// One 256 KiB packet and more fits into the socket, so that few wake-ups carry much.
-constexpr int kSocketBuffer = 1 << 20;
+constexpr int kPipeSize = 1 << 20;  // fs.pipe-max-size, for everybody
 
 void set_nonblocking(int fd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -27,14 +25,12 @@ Error system_error(Errc code, std::string_view what, int errno_value) {
   return Error(code, std::string(what) + ": " + std::strerror(errno_value));
 }
 
-Result<std::pair<UniqueFd, UniqueFd>> make_socket_pair() {
+Result<Pipe> make_pipe() {
   int fds[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) return system_error(Errc::Io, "socketpair", errno);
-  for (const int fd : fds) {
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSocketBuffer, sizeof kSocketBuffer);
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kSocketBuffer, sizeof kSocketBuffer);
-  }
-  return std::pair(UniqueFd(fds[0]), UniqueFd(fds[1]));
+  if (pipe2(fds, O_CLOEXEC) != 0) return system_error(Errc::Io, "pipe", errno);
+  Pipe pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
+  fcntl(pipe.write.get(), F_SETPIPE_SZ, kPipeSize);  // refused when the user has many: then it is smaller
+  return pipe;
 }
 
 FdStream::FdStream(UvLoop& loop, UniqueFd fd) : loop_(loop), in_(std::move(fd)) {
@@ -85,7 +81,7 @@ void FdStream::read_ready() {
 std::size_t FdStream::send(ByteSpan bytes) {
   std::size_t sent = 0;
   while (sent < bytes.size()) {
-    // MSG_NOSIGNAL would need a socket; SIGPIPE is ignored by the program as a whole.
+    // SIGPIPE is ignored by the program as a whole.
     const ssize_t took = ::write(out_fd(), bytes.data() + sent, bytes.size() - sent);
     if (took > 0) {
       sent += static_cast<std::size_t>(took);

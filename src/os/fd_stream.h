@@ -43,8 +43,13 @@ class FdStream final : public rt::ByteStream {
   std::size_t unsent_bytes_ = 0;
 };
 
-/// Two connected, close-on-exec stream sockets with large buffers.
-Result<std::pair<UniqueFd, UniqueFd>> make_socket_pair();
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+/// A close-on-exec pipe that holds a MiB, where the system allows it. To a child that is four times what a socket pair
+/// holds without privileges, so the child does not run dry while other processes have the processor.
+Result<Pipe> make_pipe();
 /// "read: Connection reset by peer" and the like as an Error of `code`.
 Error system_error(Errc code, std::string_view what, int errno_value);
 

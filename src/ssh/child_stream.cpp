@@ -20,27 +20,26 @@ constexpr auto kPoll = std::chrono::milliseconds(10);
 
 Result<std::unique_ptr<ChildStream>> ChildStream::spawn(os::UvLoop& loop, os::SpawnOptions options, std::string server,
                                                         Logger& log) {
-  PLY_TRY(pair, os::make_socket_pair());
-  int pipe_fds[2];
-  if (pipe2(pipe_fds, O_CLOEXEC) != 0) return os::system_error(Errc::Io, "pipe", errno);
-  os::UniqueFd messages(pipe_fds[0]);
-  const os::UniqueFd child_messages(pipe_fds[1]);
-  fcntl(messages.get(), F_SETFL, O_NONBLOCK);
-  options.stdin_fd = pair.second.get();
-  options.stdout_fd = pair.second.get();
-  options.stderr_fd = child_messages.get();
+  PLY_TRY(to_child, os::make_pipe());
+  PLY_TRY(from_child, os::make_pipe());
+  PLY_TRY(messages, os::make_pipe());
+  fcntl(messages.read.get(), F_SETFL, O_NONBLOCK);
+  options.stdin_fd = to_child.read.get();
+  options.stdout_fd = from_child.write.get();
+  options.stderr_fd = messages.write.get();
   PLY_TRY(child, os::ChildProcess::spawn(loop, options));
-  return std::unique_ptr<ChildStream>(
-      new ChildStream(loop, std::move(child), std::move(pair.first), std::move(messages), std::move(server), log));
+  return std::unique_ptr<ChildStream>(new ChildStream(loop, std::move(child), std::move(from_child.read),
+                                                      std::move(to_child.write), std::move(messages.read),
+                                                      std::move(server), log));
 }
 
-ChildStream::ChildStream(os::UvLoop& loop, std::unique_ptr<os::ChildProcess> child, os::UniqueFd stream,
+ChildStream::ChildStream(os::UvLoop& loop, std::unique_ptr<os::ChildProcess> child, os::UniqueFd in, os::UniqueFd out,
                          os::UniqueFd messages, std::string server, Logger& log)
     : loop_(loop),
       server_(std::move(server)),
       log_(log),
       child_(std::move(child)),
-      stream_(loop, std::move(stream)),
+      stream_(loop, std::move(in), std::move(out)),
       messages_(std::move(messages)) {
   message_watcher_.emplace(
       loop_, messages_.get(), [this] { read_messages(); }, nullptr);

@@ -23,8 +23,8 @@ class ChildStream final : public rt::ByteStream {
   rt::Task<Error> explain(Error cause) override;
 
  private:
-  ChildStream(os::UvLoop& loop, std::unique_ptr<os::ChildProcess> child, os::UniqueFd stream, os::UniqueFd messages,
-              std::string server, Logger& log);
+  ChildStream(os::UvLoop& loop, std::unique_ptr<os::ChildProcess> child, os::UniqueFd in, os::UniqueFd out,
+              os::UniqueFd messages, std::string server, Logger& log);
   void read_messages();
   void log_lines(std::string_view text);
 

@@ -101,12 +101,13 @@ struct Collector final : rt::ByteStream::Sink {
 
 TEST(FdStream, carries_more_than_the_socket_holds_and_tells_the_end) {
   UvLoop loop;
-  auto pair = make_socket_pair();
-  ASSERT_TRUE(pair.ok());
+  auto there = make_pipe();
+  auto back = make_pipe();
+  ASSERT_TRUE(there.ok() && back.ok());
   Collector sender_sink(loop);
   Collector receiver_sink(loop);
-  FdStream sender(loop, std::move(pair->first));
-  FdStream receiver(loop, std::move(pair->second));
+  FdStream sender(loop, std::move(back->read), std::move(there->write));
+  FdStream receiver(loop, std::move(there->read), std::move(back->write));
   sender.start(sender_sink);
   receiver.start(receiver_sink);
   const std::string data(8 << 20, 'd');
