@@ -7,6 +7,11 @@ namespace ply::branch {
 
 using store::Follow;
 
+namespace {
+// A file that is being written all the time changes with every answer; then the last one has to do.
+constexpr int kMaxTries = 3;
+}  // namespace
+
 Branch::Branch(rt::Loop& loop, std::unique_ptr<store::Store> store, BranchOptions options, Logger& log)
     : loop_(loop),
       store_(std::move(store)),
@@ -38,13 +43,12 @@ std::optional<Result<KnownAttr>> Branch::known(const std::string& path) {
 rt::Task<Result<KnownAttr>> Branch::stat(std::string path) {
   if (auto answer = known(path)) co_return std::move(*answer);
   PLY_CO_TRY(remote, outward(path));
-  const auto asked = names_.ticket();
-  // The root itself may be a link to a directory; the user named it to get what it points to.
-  const Follow follow = options_.follow_symlinks || path.empty() ? Follow::Yes : Follow::No;
-  auto attr = co_await store_->stat(remote, follow);
-  if (attr.failed_with(Errc::NotFound) && follow == Follow::Yes && !path.empty()) {
-    // A dangling link is still a name.
-    attr = co_await store_->stat(remote, Follow::No);
+  auto asked = names_.ticket();
+  auto attr = co_await ask(path, remote);
+  // What this mount did to the name meanwhile (a rename over it, say) may have made the answer one about another file.
+  for (int tries = 0; tries < kMaxTries && names_.changed_since(path, asked); ++tries) {
+    asked = names_.ticket();
+    attr = co_await ask(path, remote);
   }
   if (!attr) {
     if (attr.error().is(Errc::NotFound)) names_.put_absence(path, asked);
@@ -58,6 +62,16 @@ rt::Task<Result<KnownAttr>> Branch::stat(std::string path) {
   out.attr = local;
   out.validity = names_.attr_validity(path);
   co_return out;
+}
+
+rt::Task<Result<Attr>> Branch::ask(std::string path, std::string remote) {
+  // The root itself may be a link to a directory; the user named it to get what it points to.
+  const Follow follow = options_.follow_symlinks || path.empty() ? Follow::Yes : Follow::No;
+  auto attr = co_await store_->stat(remote, follow);
+  // A dangling link is still a name.
+  if (attr.failed_with(Errc::NotFound) && follow == Follow::Yes && !path.empty())
+    attr = co_await store_->stat(remote, Follow::No);
+  co_return std::move(attr);
 }
 
 rt::Task<Result<std::vector<store::DirEntry>>> Branch::list(std::string path) {

@@ -81,6 +81,8 @@ class Branch {
   Result<std::string> outward(const std::string& path) const;
   /// Ids to local ones.
   Result<Attr> inward(Attr attr) const;
+  /// The store's attributes of a path.
+  rt::Task<Result<Attr>> ask(std::string path, std::string remote);
   rt::Task<Result<Opened>> finish_open(std::string path, store::OpenMode mode, store::Opened opened);
 
   rt::Loop& loop_;

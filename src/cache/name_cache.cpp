@@ -36,6 +36,12 @@ NameCache::Entry* NameCache::accept(const std::string& path, Ticket asked) {
   return asked < entry.changed_at ? nullptr : &entry;
 }
 
+bool NameCache::changed_since(const std::string& path, Ticket asked) const {
+  if (asked < floor_) return true;
+  const auto known = entries_.find(path);
+  return known != entries_.end() && asked < known->second.changed_at;
+}
+
 std::optional<Attr> NameCache::attr(const std::string& path) {
   Entry* const entry = find(path);
   if (!entry || !entry->attr || loop_.now() >= entry->attr_expires) return std::nullopt;

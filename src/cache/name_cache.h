@@ -34,6 +34,8 @@ class NameCache {
   NameCache(rt::Loop& loop, NameCacheOptions options) : loop_(loop), options_(options) {}
 
   Ticket ticket() const { return sequence_; }
+  /// True if this mount changed the file or the name since `asked`: an answer from then may be of another file.
+  bool changed_since(const std::string& path, Ticket asked) const;
 
   std::optional<Attr> attr(const std::string& path);
   /// True if the name is known not to be there, by itself or since a fresh listing lacks it.

@@ -9,7 +9,12 @@
 namespace ply::vfs {
 
 FileSystem::FileSystem(rt::Loop& loop, std::unique_ptr<merge::Tree> tree, Options options, Logger& log)
-    : loop_(loop), tree_(std::move(tree)), options_(std::move(options)), log_(log), inodes_(tree_->first().id()) {}
+    : loop_(loop),
+      tree_(std::move(tree)),
+      options_(std::move(options)),
+      log_(log),
+      inodes_(tree_->first().id()),
+      moved_(loop) {}
 
 FileSystem::~FileSystem() {
   assert(handles_.empty());
@@ -33,6 +38,20 @@ Result<FileSystem::Place> FileSystem::place_of(NodeId directory, const std::stri
   auto path = inodes_.path(*node, name);
   if (!path) return Errc::NotFound;  // the directory was removed: nothing can stand in it
   return Place{node, std::move(*path)};
+}
+
+FileSystem::Moving::Moving(FileSystem& files, std::vector<std::string> paths)
+    : files_(files), paths_(std::move(paths)) {
+  files_.moving_.insert(paths_.begin(), paths_.end());
+}
+
+FileSystem::Moving::~Moving() {
+  for (const std::string& path : paths_) files_.moving_.erase(files_.moving_.find(path));
+  files_.moved_.wake_all();
+}
+
+rt::Task<void> FileSystem::wait_while_moving(std::string path) {
+  while (moving_.contains(path)) co_await moved_.wait();
 }
 
 // --- what the kernel is told ---

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <variant>
@@ -196,6 +197,20 @@ class FileSystem {
     std::string path;
   };
 
+  /// Marks names whose file is about to be another one: a rename's or removal's, until our table says the same as the
+  /// server. What was asked about them meanwhile is looked at again.
+  class Moving {
+   public:
+    Moving(FileSystem& files, std::vector<std::string> paths);
+    ~Moving();
+    Moving(const Moving&) = delete;
+
+   private:
+    FileSystem& files_;
+    std::vector<std::string> paths_;
+  };
+  rt::Task<void> wait_while_moving(std::string path);
+
   Result<NodePtr> node_of(NodeId id) const;
   Result<OpenHandle*> handle_of(HandleId id) const;
   Result<Place> place_of(NodeId directory, const std::string& name) const;
@@ -240,6 +255,8 @@ class FileSystem {
   std::unordered_map<HandleId, std::unique_ptr<OpenHandle>> handles_;
   std::unordered_map<HandleId, OpenDirectory> directories_;
   HandleId next_handle_ = 1;
+  std::multiset<std::string> moving_;
+  rt::WaitList moved_;
   /// How far the server's clock is ahead of ours, in seconds, as new files tell it.
   std::int64_t clock_ahead_ = 0;
 };

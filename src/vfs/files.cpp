@@ -63,10 +63,15 @@ rt::Task<Result<OpenReply>> FileSystem::open(NodeId id, OpenFlags flags) {
   if (flags.truncate) co_await drain(node);
   const auto path = inodes_.path(*node);
   if (!path) co_return Errc::Stale;
+  co_await wait_while_moving(*path);
   branch::Branch& branch = branch_at(*path);
   PLY_CO_TRY(opened, co_await branch.open(*path, open_mode(flags)));
-  if (opened.attr.type != node->type && opened.attr.type != FileType::Unknown && !opened.attr.is_symlink()) {
-    // Another file has taken the name: the kernel looks again and finds it.
+  co_await wait_while_moving(*path);
+  // If the name has gone to another file meanwhile, by this mount or on the server, the handle may be that one's. The
+  // kernel looks again and finds it.
+  const bool renamed = inodes_.path(*node) != path;
+  const bool replaced = opened.attr.type != node->type && opened.attr.type != FileType::Unknown;
+  if (renamed || (replaced && !opened.attr.is_symlink())) {
     Status closed = co_await opened.file->close();
     (void)closed;
     co_return Errc::Stale;

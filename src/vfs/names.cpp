@@ -8,7 +8,13 @@ rt::Task<Result<EntryReply>> FileSystem::lookup(NodeId directory, std::string na
   PLY_CO_TRY(place, place_of(directory, name));
   if (is_outside_marker(name)) co_return Errc::NotFound;
   branch::Branch& branch = branch_at(place.path);
+  // Both before and after: an answer that crosses a rename may be of either file.
+  co_await wait_while_moving(place.path);
   auto known = co_await branch.stat(place.path);
+  if (moving_.contains(place.path)) {
+    co_await wait_while_moving(place.path);
+    known = co_await branch.stat(place.path);
+  }
   if (known) {
     const NodePtr node = inodes_.adopt(place.directory, name, known->attr.type);
     co_return entry_reply(node, known->attr, known->validity);
@@ -121,6 +127,7 @@ rt::Task<Result<EntryReply>> FileSystem::link(NodeId id, NodeId directory, std::
 
 rt::Task<Status> FileSystem::unlink(NodeId directory, std::string name) {
   PLY_CO_TRY(place, place_of(directory, name));
+  const Moving moving(*this, std::vector(1, place.path));
   branch::Branch& branch = branch_at(place.path);
   Status removed = co_await branch.remove_file(place.path);
   if (!removed) co_return std::move(removed);
@@ -157,6 +164,7 @@ rt::Task<Status> FileSystem::rename(NodeId directory, std::string name, NodeId t
   if (moved && moved == inodes_.child(target.directory, new_name)) co_return Status();
   // Never publish a name before its content.
   if (moved) co_await drain(moved);
+  const Moving moving(*this, std::vector<std::string>({from.path, target.path}));
   branch::Branch& branch = branch_at(from.path);
   const auto replace = rule == RenameRule::NoReplace ? store::Replace::No : store::Replace::Yes;
   Status renamed = co_await branch.rename(from.path, target.path, replace);

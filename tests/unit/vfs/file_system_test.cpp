@@ -92,6 +92,35 @@ TEST(FileSystem, fstat_of_an_open_file_whose_name_was_replaced_asks_the_handle) 
   e.run(e.files->release(open->handle));
 }
 
+// A reader that looks a name up while another file is renamed over it must see one of the two, never one's size with
+// the other's content.
+TEST(FileSystem, lookups_and_opens_that_cross_a_rename_are_of_one_file) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    EngineOptions options;
+    options.personality.out_of_order = seed % 2 == 0;
+    options.remote.max_connections = 1 + seed % 3;
+    Engine e(seed, options);
+    ASSERT_TRUE(e.write_file("f", "small").ok());
+    ASSERT_TRUE(e.write_file("t", std::string(3000, 'L')).ok());
+    e.loop.run_for(30s);
+    rt::Scope scope(e.loop);
+    auto renamed = rt::start(scope, e.files->rename(kRootNode, "t", kRootNode, "f", RenameRule::Replace));
+    for (std::uint64_t i = e.loop.pick(30); i > 0; --i) e.loop.step();
+    auto entry = e.run(e.files->lookup(kRootNode, "f"));
+    ASSERT_TRUE(entry.ok());
+    auto open = e.run(e.files->open(entry->node, reading()));
+    if (open) {
+      const std::string content(as_text(e.run(e.files->read(open->handle, 0, 10000))->span()));
+      EXPECT_TRUE(content == "small" || content == std::string(3000, 'L')) << "seed " << seed;
+      EXPECT_EQ(entry->stat.attr.size, content.size()) << "seed " << seed;
+      e.run(e.files->release(open->handle));
+    } else {
+      EXPECT_TRUE(open.failed_with(Errc::Stale));
+    }
+    EXPECT_TRUE(e.run(renamed.join()).ok());
+  }
+}
+
 TEST(FileSystem, rename_sends_what_was_written_first) {
   Engine e(1);
   auto created = e.run(e.files->create(kRootNode, "tmp", 0644, writing(), Caller()));
