@@ -40,14 +40,19 @@ Result<FileSystem::Place> FileSystem::place_of(NodeId directory, const std::stri
   return Place{node, std::move(*path)};
 }
 
-FileSystem::Moving::Moving(FileSystem& files, std::vector<std::string> paths)
-    : files_(files), paths_(std::move(paths)) {
-  files_.moving_.insert(paths_.begin(), paths_.end());
+FileSystem::Mark::Mark(FileSystem& files, std::multiset<std::string>& set, std::vector<std::string> paths)
+    : files_(files), set_(set), paths_(std::move(paths)) {
+  set_.insert(paths_.begin(), paths_.end());
 }
 
-FileSystem::Moving::~Moving() {
-  for (const std::string& path : paths_) files_.moving_.erase(files_.moving_.find(path));
+FileSystem::Mark::~Mark() {
+  for (const std::string& path : paths_) set_.erase(set_.find(path));
   files_.moved_.wake_all();
+}
+
+rt::Task<void> FileSystem::wait_while_opening(std::vector<std::string> paths) {
+  for (const std::string& path : paths)
+    while (opening_.contains(path)) co_await moved_.wait();
 }
 
 rt::Task<void> FileSystem::wait_while_moving(std::string path) {

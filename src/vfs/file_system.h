@@ -197,18 +197,20 @@ class FileSystem {
     std::string path;
   };
 
-  /// Marks names whose file is about to be another one: a rename's or removal's, until our table says the same as the
-  /// server. What was asked about them meanwhile is looked at again.
-  class Moving {
+  /// Marks names for as long as it lives, in one of the two sets below, and wakes who waits for them afterwards.
+  class Mark {
    public:
-    Moving(FileSystem& files, std::vector<std::string> paths);
-    ~Moving();
-    Moving(const Moving&) = delete;
+    Mark(FileSystem& files, std::multiset<std::string>& set, std::vector<std::string> paths);
+    ~Mark();
+    Mark(const Mark&) = delete;
 
    private:
     FileSystem& files_;
+    std::multiset<std::string>& set_;
     std::vector<std::string> paths_;
   };
+  /// Waits until no name of `paths` is being opened. Requires: they are marked as moving, so that no new open begins.
+  rt::Task<void> wait_while_opening(std::vector<std::string> paths);
   rt::Task<void> wait_while_moving(std::string path);
 
   Result<NodePtr> node_of(NodeId id) const;
@@ -255,7 +257,11 @@ class FileSystem {
   std::unordered_map<HandleId, std::unique_ptr<OpenHandle>> handles_;
   std::unordered_map<HandleId, OpenDirectory> directories_;
   HandleId next_handle_ = 1;
+  /// Names whose file is about to be another one, from before the rename or removal is sent until our table says the
+  /// same as the server; and names that are being opened. Neither crosses the other: an open by path would otherwise
+  /// get the wrong file's handle. What was looked up meanwhile is looked up again.
   std::multiset<std::string> moving_;
+  std::multiset<std::string> opening_;
   rt::WaitList moved_;
   /// How far the server's clock is ahead of ours, in seconds, as new files tell it.
   std::int64_t clock_ahead_ = 0;

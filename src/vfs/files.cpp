@@ -64,14 +64,17 @@ rt::Task<Result<OpenReply>> FileSystem::open(NodeId id, OpenFlags flags) {
   const auto path = inodes_.path(*node);
   if (!path) co_return Errc::Stale;
   co_await wait_while_moving(*path);
+  if (inodes_.path(*node) != path) co_return Errc::Stale;  // renamed while we waited: the kernel looks again
   branch::Branch& branch = branch_at(*path);
-  PLY_CO_TRY(opened, co_await branch.open(*path, open_mode(flags)));
-  co_await wait_while_moving(*path);
-  // If the name has gone to another file meanwhile, by this mount or on the server, the handle may be that one's. The
-  // kernel looks again and finds it.
-  const bool renamed = inodes_.path(*node) != path;
+  const Mark opening(*this, opening_, std::vector<std::string>(1, *path));
+  auto result = co_await branch.open(*path, open_mode(flags));
+  // A directory above was renamed meanwhile: the path was right when it was sent.
+  if (!result && inodes_.path(*node) != path) co_return Errc::Stale;
+  if (!result) co_return std::move(result).error();
+  branch::Branch::Opened& opened = *result;
+  // The name can have gone to another file on the server. The kernel looks again and finds that.
   const bool replaced = opened.attr.type != node->type && opened.attr.type != FileType::Unknown;
-  if (renamed || (replaced && !opened.attr.is_symlink())) {
+  if (replaced && !opened.attr.is_symlink()) {
     Status closed = co_await opened.file->close();
     (void)closed;
     co_return Errc::Stale;

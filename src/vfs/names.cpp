@@ -127,7 +127,9 @@ rt::Task<Result<EntryReply>> FileSystem::link(NodeId id, NodeId directory, std::
 
 rt::Task<Status> FileSystem::unlink(NodeId directory, std::string name) {
   PLY_CO_TRY(place, place_of(directory, name));
-  const Moving moving(*this, std::vector(1, place.path));
+  const std::vector<std::string> marked(1, place.path);
+  const Mark moving(*this, moving_, marked);
+  co_await wait_while_opening(marked);
   branch::Branch& branch = branch_at(place.path);
   Status removed = co_await branch.remove_file(place.path);
   if (!removed) co_return std::move(removed);
@@ -164,7 +166,9 @@ rt::Task<Status> FileSystem::rename(NodeId directory, std::string name, NodeId t
   if (moved && moved == inodes_.child(target.directory, new_name)) co_return Status();
   // Never publish a name before its content.
   if (moved) co_await drain(moved);
-  const Moving moving(*this, std::vector<std::string>({from.path, target.path}));
+  const std::vector<std::string> marked({from.path, target.path});
+  const Mark moving(*this, moving_, marked);
+  co_await wait_while_opening(marked);
   branch::Branch& branch = branch_at(from.path);
   const auto replace = rule == RenameRule::NoReplace ? store::Replace::No : store::Replace::Yes;
   Status renamed = co_await branch.rename(from.path, target.path, replace);
