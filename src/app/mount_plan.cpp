@@ -112,6 +112,7 @@ void complete(PlanDraft& draft) {
     plan.source.directory = join_remote(plan.source.directory, draft.subdir);
     if (draft.rellinks) plan.files.symlinks.transform_absolute = true;
   }
+  plan.branch.dirty_budget = branch::kDirtyPerConnection * plan.remote.max_connections;
   plan.remote.base = plan.source.directory;
   plan.files.typed_root = plan.source.directory;
   if (draft.iconv_module) {

@@ -15,11 +15,15 @@
 
 namespace ply::branch {
 
+/// Twice an ssh channel's window: enough to keep it full, and little enough that the data is still in the processor's
+/// cache when it goes to ssh (with 32 MiB writing was a fifth slower).
+constexpr std::uint64_t kDirtyPerConnection = 4 << 20;
+
 struct BranchOptions {
   cache::NameCacheOptions cache;
   writeback::WriterOptions writer;
-  std::uint64_t dirty_budget = 32 << 20;  ///< bytes written and not acknowledged, over all files
-  bool follow_symlinks = false;           ///< links are shown as what they point to
+  std::uint64_t dirty_budget = kDirtyPerConnection;  ///< bytes written and not acknowledged, over all files
+  bool follow_symlinks = false;                      ///< links are shown as what they point to
 };
 
 /// Attributes with how long they stay good.

@@ -18,9 +18,9 @@ namespace {
 using rt::Task;
 using vfs::NodeId;
 
-// The most that one WRITE carries: whole pages that fit into one request to OpenSSH (261,120 bytes), so that the data
-// is copied once on its way from the kernel to the socket.
-constexpr unsigned kMaxWrite = 252 * 1024;
+// The most that one WRITE carries. Half a request to OpenSSH (261,120 bytes) and a bit: it is sent as it is, so the
+// data is copied once on its way from the kernel to ssh. Larger ones overlap less with what the other processes do.
+constexpr unsigned kMaxWrite = 128 * 1024;
 constexpr unsigned kMaxBackground = 64;
 
 Session& session_of(fuse_req_t request) {
