@@ -13,7 +13,6 @@ namespace ply::app {
 struct PlanDraft {
   MountPlan plan;
   bool buflimit = false;
-  bool contain_chosen = false;
   std::string subdir;
   bool rellinks = false;
   bool subdir_module = false;
