@@ -67,6 +67,8 @@ std::optional<std::string> nearest_name(std::string_view typed, const std::vecto
   std::optional<std::string> best;
   std::size_t best_distance = std::max<std::size_t>(2, typed.size() / 3) + 1;
   for (const std::string_view name : names) {
+    const std::size_t unequal = std::max(typed.size(), name.size()) - std::min(typed.size(), name.size());
+    if (unequal >= best_distance) continue;  // the distance is at least that
     const std::size_t distance = edit_distance(typed, name);
     if (distance >= best_distance) continue;
     best_distance = distance;

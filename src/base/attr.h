@@ -17,6 +17,10 @@ enum class FileType : std::uint8_t {
   BlockDevice,
 };
 
+/// The type bits of a POSIX st_mode -> type, and back (0 for Unknown).
+FileType type_of_mode(std::uint32_t st_mode);
+std::uint32_t mode_of_type(FileType type);
+
 constexpr std::uint32_t kPermissionBits = 07777;
 constexpr std::uint32_t kSetUid = 04000;
 constexpr std::uint32_t kSetGid = 02000;

@@ -6,25 +6,11 @@
 
 namespace ply::fuse {
 
-std::uint32_t type_bits(FileType type) {
-  switch (type) {
-    case FileType::Regular: return S_IFREG;
-    case FileType::Directory: return S_IFDIR;
-    case FileType::Symlink: return S_IFLNK;
-    case FileType::Fifo: return S_IFIFO;
-    case FileType::Socket: return S_IFSOCK;
-    case FileType::CharDevice: return S_IFCHR;
-    case FileType::BlockDevice: return S_IFBLK;
-    case FileType::Unknown: break;
-  }
-  return 0;
-}
-
 struct stat to_stat(const vfs::FileStat& file) {
   constexpr blksize_t kBlockSize = 4096;
   struct stat st = {};
   st.st_ino = file.ino;
-  st.st_mode = type_bits(file.attr.type) | file.attr.mode;
+  st.st_mode = mode_of_type(file.attr.type) | file.attr.mode;
   st.st_nlink = file.attr.nlink;
   st.st_uid = file.attr.uid;
   st.st_gid = file.attr.gid;

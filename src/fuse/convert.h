@@ -8,8 +8,6 @@ namespace ply::fuse {
 
 struct stat to_stat(const vfs::FileStat& file);
 fuse_entry_param to_entry(const vfs::EntryReply& entry);
-/// S_IFMT bits of a type; 0 for one that is not known.
-std::uint32_t type_bits(FileType type);
 double to_seconds(rt::Duration duration);
 vfs::OpenFlags to_flags(int open_flags);
 vfs::SetAttr to_change(const struct stat& attr, int to_set);

@@ -367,7 +367,7 @@ bool add_entry(DirBuffer& out, Listing kind, vfs::FileSystem& files, const vfs::
     if (!out.fits_plus(name)) return false;
     if (const auto known = files.look_up_listed(snapshot, entry)) return out.add_plus(name, to_entry(*known), next);
   }
-  return add_plain(out, kind, name, files.ino_of_entry(snapshot, entry), type_bits(entry.attr.type), next);
+  return add_plain(out, kind, name, files.ino_of_entry(snapshot, entry), mode_of_type(entry.attr.type), next);
 }
 
 Task<void> read_directory(Reply reply, vfs::HandleId handle, std::size_t size, std::uint64_t offset, Listing kind) {

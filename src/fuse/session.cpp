@@ -69,7 +69,7 @@ Status Session::mount(const std::vector<std::string>& options, const std::string
     return Error(Errc::Io, "cannot mount on " + mount_point + ": " + hint);
   }
   mounted_ = true;
-  raise_read_ahead(mount_point);
+  mount_point_ = mount_point;
   const int fd = fuse_session_fd(session_);
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
   return {};
@@ -109,6 +109,8 @@ void Session::receive() {
       return;
     }
     fuse_session_process_buf(session_, buffer_.get());
+    // Only now: the reply to the first request, INIT, cuts the setting back to what it was at the mount.
+    if (!std::exchange(greeted_, true)) raise_read_ahead(mount_point_);
   }
 }
 

@@ -59,6 +59,8 @@ class Session {
   rt::Scope requests_;
   fuse_session* session_ = nullptr;
   bool mounted_ = false;
+  bool greeted_ = false;  // the kernel's first request has been answered
+  std::string mount_point_;
   std::unique_ptr<fuse_buf> buffer_;
   std::optional<os::UvLoop::Watcher> watcher_;
   std::function<void()> on_unmounted_;

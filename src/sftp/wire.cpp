@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "sftp/wire.h"
 
-#include <sys/stat.h>
-
 #include <cassert>
 #include <charconv>
 
@@ -102,33 +100,6 @@ void Writer::attrs(const AttrChange& change) {
     u32(static_cast<std::uint32_t>(*change.atime));
     u32(static_cast<std::uint32_t>(*change.mtime));
   }
-}
-
-FileType type_of_mode(std::uint32_t st_mode) {
-  switch (st_mode & S_IFMT) {
-    case S_IFREG: return FileType::Regular;
-    case S_IFDIR: return FileType::Directory;
-    case S_IFLNK: return FileType::Symlink;
-    case S_IFIFO: return FileType::Fifo;
-    case S_IFSOCK: return FileType::Socket;
-    case S_IFCHR: return FileType::CharDevice;
-    case S_IFBLK: return FileType::BlockDevice;
-    default: return FileType::Unknown;
-  }
-}
-
-std::uint32_t mode_of_type(FileType type) {
-  switch (type) {
-    case FileType::Regular: return S_IFREG;
-    case FileType::Directory: return S_IFDIR;
-    case FileType::Symlink: return S_IFLNK;
-    case FileType::Fifo: return S_IFIFO;
-    case FileType::Socket: return S_IFSOCK;
-    case FileType::CharDevice: return S_IFCHR;
-    case FileType::BlockDevice: return S_IFBLK;
-    case FileType::Unknown: break;
-  }
-  return S_IFREG;
 }
 
 std::optional<std::uint32_t> link_count_of_long_name(std::string_view long_name) {

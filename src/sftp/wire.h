@@ -58,10 +58,6 @@ class Writer {
   Buffer& out_;
 };
 
-/// POSIX st_mode -> type, and back.
-FileType type_of_mode(std::uint32_t st_mode);
-std::uint32_t mode_of_type(FileType type);
-
 /// The link count from a READDIR long name as OpenSSH writes it (`ls -l`: "drwxr-xr-x    2 user ..."), or
 /// nothing if it does not look like that.
 std::optional<std::uint32_t> link_count_of_long_name(std::string_view long_name);

@@ -13,7 +13,6 @@
 
 #include "base/path.h"
 #include "os/unique_fd.h"
-#include "sftp/wire.h"
 
 namespace ply::store {
 
@@ -30,7 +29,7 @@ Status status_of(int result, std::string_view operation, const std::string& path
 
 Attr attr_of(const struct stat& st) {
   Attr attr;
-  attr.type = sftp::type_of_mode(st.st_mode);
+  attr.type = type_of_mode(st.st_mode);
   attr.mode = st.st_mode & kPermissionBits;
   attr.size = static_cast<std::uint64_t>(st.st_size);
   attr.uid = st.st_uid;

@@ -289,6 +289,14 @@ def test_demo_shows_prices_and_cleans_up(lab):
     assert not list(lab.tmp.glob("plyfs-demo-*"))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may set it")
+def test_the_kernel_reads_ahead_further_than_its_128_kib(lab):
+    with lab.mount():
+        device = os.stat(lab.mnt).st_dev
+        setting = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb")
+        assert int(setting.read_text()) == 1024
+
+
 def test_help_and_version(lab):
     helped = lab.run([lab.names / "sshfs", "--help"])
     assert helped.returncode == 0 and helped.stdout.startswith("usage: sshfs ")

@@ -45,7 +45,7 @@ void put_attrs(Writer& out, const FakeNode& node) {
   out.u64(attr.size);
   out.u32(attr.uid);
   out.u32(attr.gid);
-  out.u32(sftp::mode_of_type(attr.type) | attr.mode);
+  out.u32(mode_of_type(attr.type) | attr.mode);
   out.u32(static_cast<std::uint32_t>(attr.atime));
   out.u32(static_cast<std::uint32_t>(attr.mtime));
 }

@@ -84,6 +84,18 @@ FakeNodePtr FakeTree::parent(std::string_view path, std::string& name, int& fail
   return directory;
 }
 
+int FakeTree::free_slot(std::string_view path, Slot& slot) const {
+  int failure = 0;
+  slot.directory = parent(path, slot.name, failure);
+  if (!slot.directory) return failure;
+  return slot.directory->children.contains(slot.name) ? EEXIST : 0;
+}
+
+void FakeTree::fill(const Slot& slot, FakeNodePtr node) const {
+  slot.directory->children.emplace(slot.name, std::move(node));
+  slot.directory->mtime = now;
+}
+
 FakeNodePtr FakeTree::new_node(FileType type, std::uint32_t mode, const FakeNode& directory) const {
   auto node = std::make_shared<FakeNode>();
   node->type = type;
@@ -113,28 +125,20 @@ int FakeTree::create(std::string_view path, std::uint32_t mode, bool exclusive, 
 }
 
 int FakeTree::mkdir(std::string_view path, std::uint32_t mode) {
-  std::string name;
-  int failure = 0;
-  const FakeNodePtr directory = parent(path, name, failure);
-  if (!directory) return failure;
-  if (directory->children.contains(name)) return EEXIST;
-  directory->children.emplace(name, new_node(FileType::Directory, mode, *directory));
-  directory->mtime = now;
-  ++directory->nlink;
+  Slot slot;
+  if (const int failure = free_slot(path, slot)) return failure;
+  fill(slot, new_node(FileType::Directory, mode, *slot.directory));
+  ++slot.directory->nlink;
   return 0;
 }
 
 int FakeTree::symlink(std::string_view target, std::string_view path) {
-  std::string name;
-  int failure = 0;
-  const FakeNodePtr directory = parent(path, name, failure);
-  if (!directory) return failure;
-  if (directory->children.contains(name)) return EEXIST;
-  FakeNodePtr node = new_node(FileType::Symlink, 0777, *directory);
+  Slot slot;
+  if (const int failure = free_slot(path, slot)) return failure;
+  const FakeNodePtr node = new_node(FileType::Symlink, 0777, *slot.directory);
   node->mode = 0777;
   node->data = target;
-  directory->children.emplace(name, node);
-  directory->mtime = now;
+  fill(slot, node);
   return 0;
 }
 
@@ -143,12 +147,10 @@ int FakeTree::link(std::string_view existing, std::string_view path) {
   const FakeNodePtr node = find(existing, false, failure);
   if (!node) return failure;
   if (node->type == FileType::Directory) return EPERM;
-  std::string name;
-  const FakeNodePtr directory = parent(path, name, failure);
-  if (!directory) return failure;
-  if (!directory->children.emplace(name, node).second) return EEXIST;
+  Slot slot;
+  if ((failure = free_slot(path, slot)) != 0) return failure;
+  fill(slot, node);
   ++node->nlink;
-  directory->mtime = now;
   return 0;
 }
 

@@ -65,6 +65,13 @@ class FakeTree {
   bool exists(std::string_view path) const;
 
  private:
+  /// A name that may be made, in its directory.
+  struct Slot {
+    FakeNodePtr directory;
+    std::string name;
+  };
+  int free_slot(std::string_view path, Slot& slot) const;
+  void fill(const Slot& slot, FakeNodePtr node) const;
   FakeNodePtr new_node(FileType type, std::uint32_t mode, const FakeNode& directory) const;
 
   FakeNodePtr root_;
