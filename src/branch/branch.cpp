@@ -78,7 +78,7 @@ rt::Task<Result<std::vector<store::DirEntry>>> Branch::list(std::string path) {
   if (auto entries = names_.listing(path)) co_return std::move(*entries);
   PLY_CO_TRY(remote, outward(path));
   const auto asked = names_.ticket();
-  PLY_CO_TRY(entries, co_await store_->list(remote));
+  PLY_CO_TRY(entries, co_await store_->list(remote, store::Urgency::Now));
   std::vector<store::DirEntry> local;
   local.reserve(entries.size());
   for (store::DirEntry& entry : entries) {
@@ -149,7 +149,7 @@ rt::Task<Result<Branch::Opened>> Branch::open(std::string path, store::OpenMode 
 
 rt::Task<Result<Branch::Opened>> Branch::create(std::string path, store::OpenMode mode, store::NewNode node) {
   PLY_CO_TRY(remote, outward(path));
-  PLY_CO_TRY(opened, co_await store_->create(remote, mode, node));
+  PLY_CO_TRY(opened, co_await store_->create(remote, mode, node, store::Confirm::Attributes));
   auto out = co_await finish_open(path, mode, std::move(opened));
   if (out) names_.created(path, out->attr);
   co_return std::move(out);

@@ -91,6 +91,7 @@ void UvLoop::drain() {
     } else {
       std::get<1>(next)();
     }
+    set_operation({});
   }
   if (ready_.empty()) {
     uv_idle_stop(&handles_->idle);
@@ -131,6 +132,7 @@ void UvLoop::run_due_timers() {
     auto node = timers_.extract(timers_.begin());
     timer_times_.erase(node.key().second);
     node.mapped()();
+    set_operation({});
   }
   arm_timer();
 }

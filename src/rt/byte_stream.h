@@ -48,6 +48,12 @@ class Dialer {
   virtual ~Dialer() = default;
   /// A connected stream on which an SFTP server answers, or the reason, in words that say what to do.
   virtual Task<Result<std::unique_ptr<ByteStream>>> dial() = 0;
+  /// True if dial_lane() is cheap and asks nobody: another channel of the same login, another local child.
+  virtual bool has_lanes() const { return false; }
+  /// One more stream to the same server, beside one that dial() made and that is still there. Refusals are quiet.
+  virtual Task<Result<std::unique_ptr<ByteStream>>> dial_lane() {
+    co_return Error(Errc::Unsupported, "no further channels");
+  }
   /// The peer's name for messages: "user@host".
   virtual std::string name() const = 0;
 };

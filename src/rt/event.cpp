@@ -15,6 +15,7 @@ WaitList::Awaiter::~Awaiter() {
 
 void WaitList::Awaiter::await_suspend(std::coroutine_handle<> waiter) {
   waiter_ = waiter;
+  operation_ = list_.loop_.operation();
   place_ = list_.waiters_.insert(list_.waiters_.end(), this);
   queued_ = true;
 }

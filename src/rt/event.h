@@ -23,11 +23,14 @@ class WaitList {
     ~Awaiter();
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> waiter);
-    void await_resume() const noexcept {}
+    void await_resume() noexcept {
+      if (waiter_) list_.loop_.set_operation(std::move(operation_));
+    }
 
    private:
     friend class WaitList;
     WaitList& list_;
+    OperationRef operation_;
     std::coroutine_handle<> waiter_;
     std::list<Awaiter*>::iterator place_;
     bool queued_ = false;

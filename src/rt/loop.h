@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "rt/operation.h"
+
 namespace ply::rt {
 
 using Duration = std::chrono::nanoseconds;
@@ -37,6 +39,13 @@ class Loop {
 
   /// Uniform bits: jitter, tokens of no secret. A simulation seeds it.
   virtual std::uint64_t random() = 0;
+
+  /// What the code that runs now works for; none for work that nobody waits for. See operation.h.
+  const OperationRef& operation() const { return operation_; }
+  void set_operation(OperationRef operation) { operation_ = std::move(operation); }
+
+ private:
+  OperationRef operation_;
 };
 
 }  // namespace ply::rt

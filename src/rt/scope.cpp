@@ -32,6 +32,8 @@ Scope::Runner Scope::run(Task<void> task) {
 
 void Scope::spawn(Task<void> task) {
   ++running_;
+  // What the task sets before its first suspension is its own.
+  const OperationScope same(loop_, loop_.operation());
   run(std::move(task));
 }
 

@@ -26,6 +26,12 @@ void Semaphore::release(std::uint64_t amount) {
   waiters_.wake_all();
 }
 
+void Semaphore::set_capacity(std::uint64_t capacity) {
+  const bool grows = capacity > capacity_;
+  capacity_ = capacity;
+  if (grows) waiters_.wake_all();
+}
+
 Task<Mutex::Guard> Mutex::lock() {
   co_await semaphore_.acquire(1);
   Guard guard(&semaphore_);

@@ -18,6 +18,8 @@ class Semaphore {
   /// Never waits, and does not overtake those who do.
   bool try_acquire(std::uint64_t amount);
   void release(std::uint64_t amount);
+  /// May fall below what is in use: nothing more is given then until enough has come back.
+  void set_capacity(std::uint64_t capacity);
   std::uint64_t in_use() const { return in_use_; }
   std::uint64_t capacity() const { return capacity_; }
 

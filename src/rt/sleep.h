@@ -13,12 +13,14 @@ class Sleep {
   ~Sleep() { loop_.cancel(timer_); }
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> waiter) {
+    operation_ = loop_.operation();
     timer_ = loop_.after(delay_, [waiter] { waiter.resume(); });
   }
-  void await_resume() const noexcept {}
+  void await_resume() noexcept { loop_.set_operation(std::move(operation_)); }
 
  private:
   Loop& loop_;
+  OperationRef operation_;
   Duration delay_;
   TimerId timer_ = 0;
 };
@@ -32,11 +34,15 @@ class Yield {
  public:
   explicit Yield(Loop& loop) : loop_(loop) {}
   bool await_ready() const noexcept { return false; }
-  void await_suspend(std::coroutine_handle<> waiter) { loop_.post(waiter); }
-  void await_resume() const noexcept {}
+  void await_suspend(std::coroutine_handle<> waiter) {
+    operation_ = loop_.operation();
+    loop_.post(waiter);
+  }
+  void await_resume() noexcept { loop_.set_operation(std::move(operation_)); }
 
  private:
   Loop& loop_;
+  OperationRef operation_;
 };
 
 inline Yield yield_to(Loop& loop) {

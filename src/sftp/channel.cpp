@@ -2,6 +2,7 @@
 #include "sftp/channel.h"
 
 #include <cassert>
+#include <deque>
 
 #include "sftp/wire.h"
 
@@ -80,18 +81,57 @@ rt::Task<Result<Reply>> Channel::call(Request request) {
   co_return std::move(reply);
 }
 
-rt::Task<Result<Reply>> Channel::send_and_wait(Request request) {
-  if (ended_) co_return end_cause_->clone();
+rt::Task<Result<std::vector<Reply>>> Channel::call_all(std::vector<Request> requests) {
+  const std::size_t count = requests.size();
+  std::size_t size = 0;
+  for (const Request& request : requests) size += request.size();
+  co_await unanswered_.acquire(count);
+  co_await unanswered_bytes_.acquire(size);
+  auto replies = co_await send_and_wait_for_all(std::move(requests));
+  unanswered_.release(count);
+  unanswered_bytes_.release(size);
+  co_return std::move(replies);
+}
 
+void Channel::send(Request request, Pending& waiting) {
   // Ids are free again long before the counter comes round; skipping the used ones costs nothing.
   while (pending_.contains(next_id_)) ++next_id_;
   const std::uint32_t id = next_id_++;
-  Pending waiting(loop_);
+  waiting.turn = sent_++;
   pending_.emplace(id, &waiting);
   meter_.sent(request.size());
   queue(request.take_packet(id));
+}
+
+rt::Task<Result<Reply>> Channel::send_and_wait(Request request) {
+  if (ended_) co_return end_cause_->clone();
+  rt::RoundTrip trip(loop_);
+  Pending waiting(loop_);
+  send(std::move(request), waiting);
   co_await waiting.done.wait();
+  trip.done();
   co_return std::move(*waiting.reply);
+}
+
+rt::Task<Result<std::vector<Reply>>> Channel::send_and_wait_for_all(std::vector<Request> requests) {
+  if (ended_) co_return end_cause_->clone();
+  rt::RoundTrip trip(loop_);
+  std::deque<Pending> waiting;
+  for (Request& request : requests) {
+    waiting.emplace_back(loop_);
+    send(std::move(request), waiting.back());
+  }
+  std::vector<Reply> replies;
+  std::optional<Error> failure;
+  for (Pending& one : waiting) {
+    // All of them, whatever comes: the table of pending requests points into this frame.
+    co_await one.done.wait();
+    if (*one.reply) replies.push_back(std::move(**one.reply));
+    else if (!failure) failure = std::move(*one.reply).error();
+  }
+  trip.done();
+  if (failure) co_return std::move(*failure);
+  co_return std::move(replies);
 }
 
 void Channel::queue(Buffer packet) {
@@ -182,7 +222,8 @@ void Channel::take_reply(ByteSpan packet) {
     return end(Error(Errc::Protocol, "a reply to request " + std::to_string(id) + ", which was not made"));
   Pending& waiting = *found->second;
   pending_.erase(found);
-  waiting.reply.emplace(Reply{type, Buffer::copy_of(in.rest())});
+  waiting.reply.emplace(Reply{type, Buffer::copy_of(in.rest()), waiting.turn == answered_});
+  ++answered_;
   waiting.done.set();
 }
 

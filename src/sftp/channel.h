@@ -34,6 +34,9 @@ class Channel final : private rt::ByteStream::Sink {
   /// Sends `request` and waits for its reply. Calls are sent in the order they are made; what is sent in one turn
   /// of the loop leaves in one write.
   rt::Task<Result<Reply>> call(Request request);
+  /// Sends `requests` one right behind the other, nothing in between, and waits for all replies. Fails as a whole if
+  /// the channel ends first.
+  rt::Task<Result<std::vector<Reply>>> call_all(std::vector<Request> requests);
 
   /// Ends the session; waiting calls fail with `why`.
   void close(Error why);
@@ -53,12 +56,15 @@ class Channel final : private rt::ByteStream::Sink {
     explicit Pending(rt::Loop& loop) : done(loop) {}
     rt::Event done;
     std::optional<Result<Reply>> reply;
+    std::uint64_t turn = 0;  // requests sent before it
   };
 
   Channel(rt::Loop& loop, std::unique_ptr<rt::ByteStream> stream, ChannelOptions options, Logger& log,
           WireMeter& meter);
   rt::Task<Status> shake_hands();
   rt::Task<Result<Reply>> send_and_wait(Request request);
+  rt::Task<Result<std::vector<Reply>>> send_and_wait_for_all(std::vector<Request> requests);
+  void send(Request request, Pending& waiting);
   std::span<std::byte> receive_space() override;
   void on_received(std::size_t count) override;
   void on_writable() override {}
@@ -88,6 +94,8 @@ class Channel final : private rt::ByteStream::Sink {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for posted callbacks that may come too late
 
   std::uint32_t next_id_ = 0;
+  std::uint64_t sent_ = 0;
+  std::uint64_t answered_ = 0;
   std::unordered_map<std::uint32_t, Pending*> pending_;
   rt::Semaphore unanswered_bytes_;
   rt::Semaphore unanswered_;

@@ -18,6 +18,9 @@ namespace ply::sftp {
 struct Reply {
   PacketType type = PacketType::Status;
   Buffer body;
+  /// False if it came before or after its turn: as many replies had come on the channel as requests had been sent
+  /// before this one's only if it is true.
+  bool in_order = true;
 };
 
 struct NameEntry {

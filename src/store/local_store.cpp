@@ -245,7 +245,8 @@ rt::Task<Result<Attr>> LocalStore::stat(std::string path, Follow follow) {
   co_return co_await loop_.run_blocking(std::move(work));
 }
 
-rt::Task<Result<std::vector<DirEntry>>> LocalStore::list(std::string path) {
+rt::Task<Result<std::vector<DirEntry>>> LocalStore::list(std::string path, Urgency urgency) {
+  if (urgency == Urgency::Ahead) co_return Errc::Busy;  // nothing is gained by asking a local disk early
   std::function<Result<std::vector<DirEntry>>()> work = [full = full_path(path)] { return list_directory(full); };
   co_return co_await loop_.run_blocking(std::move(work));
 }
@@ -257,7 +258,8 @@ rt::Task<Result<Opened>> LocalStore::open(std::string path, OpenMode mode) {
   co_return co_await loop_.run_blocking(std::move(work));
 }
 
-rt::Task<Result<Opened>> LocalStore::create(std::string path, OpenMode mode, NewNode node) {
+rt::Task<Result<Opened>> LocalStore::create(std::string path, OpenMode mode, NewNode node, Confirm confirm) {
+  (void)confirm;  // it costs nothing here
   std::function<Result<Opened>()> work = [this, full = full_path(path), mode, node] {
     return open_file(loop_, full, open_flags(mode) | O_CREAT | O_EXCL, &node);
   };

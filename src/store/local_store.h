@@ -20,9 +20,9 @@ class LocalStore final : public Store {
   std::size_t preferred_write_size() const override { return 1 << 20; }
 
   rt::Task<Result<Attr>> stat(std::string path, Follow follow) override;
-  rt::Task<Result<std::vector<DirEntry>>> list(std::string path) override;
+  rt::Task<Result<std::vector<DirEntry>>> list(std::string path, Urgency urgency) override;
   rt::Task<Result<Opened>> open(std::string path, OpenMode mode) override;
-  rt::Task<Result<Opened>> create(std::string path, OpenMode mode, NewNode node) override;
+  rt::Task<Result<Opened>> create(std::string path, OpenMode mode, NewNode node, Confirm confirm) override;
   rt::Task<Result<Attr>> make_directory(std::string path, NewNode node) override;
   rt::Task<Result<Attr>> make_symlink(std::string target, std::string path, NewNode node) override;
   rt::Task<Result<std::string>> read_link(std::string path) override;

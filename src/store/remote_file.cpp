@@ -25,7 +25,9 @@ rt::Task<Result<Buffer>> RemoteFile::read_piece(std::uint64_t offset, std::size_
     const std::size_t left = size - whole.size();
     const std::string& handle = read_handle_.empty() ? handle_ : read_handle_;
     sftp::Request request = sftp::make_read(handle, offset + whole.size(), static_cast<std::uint32_t>(left));
+    const Pace::Passage passage = co_await session_->paces().down.begin(left);
     auto data = co_await session_->data_call(std::move(request));
+    session_->paces().down.end(passage);
     if (!data) co_return std::move(data).error().during("read", path_);
     if (data->empty()) break;  // only EOF ends a file; a short read is continued
     if (data->size() > left) co_return Error(Errc::Protocol, "more data than asked for").during("read", path_);
@@ -82,8 +84,9 @@ rt::Task<Status> RemoteFile::write(std::uint64_t offset, Buffer data) {
 rt::Task<Status> RemoteFile::write_pieces(std::uint64_t offset, Buffer data) {
   const std::size_t piece = session_->max_write();
   if (data.size() <= piece) {
+    const std::size_t size = data.size();
     sftp::Request request = sftp::make_write(handle_, offset, std::move(data));
-    co_return co_await session_->status_call(std::move(request));
+    co_return co_await send_write(std::move(request), size);
   }
   rt::Scope scope(session_->loop());
   std::vector<rt::Running<Status>> pieces;
@@ -91,7 +94,7 @@ rt::Task<Status> RemoteFile::write_pieces(std::uint64_t offset, Buffer data) {
     const ByteSpan part = data.span().subspan(start, std::min(piece, data.size() - start));
     // Appended pieces must arrive in order; one session sends in the order of the calls, and a server that
     // answers out of order gets them one at a time.
-    pieces.push_back(rt::start(scope, session_->status_call(sftp::make_write(handle_, offset + start, part))));
+    pieces.push_back(rt::start(scope, send_write(sftp::make_write(handle_, offset + start, part), part.size())));
     if (options_.append) co_await scope.join();
   }
   co_await scope.join();
@@ -99,6 +102,13 @@ rt::Task<Status> RemoteFile::write_pieces(std::uint64_t offset, Buffer data) {
     PLY_CO_CHECK(status, co_await running.join());
   }
   co_return Status();
+}
+
+rt::Task<Status> RemoteFile::send_write(sftp::Request request, std::size_t size) {
+  const Pace::Passage passage = co_await session_->paces().up.begin(size);
+  Status written = co_await session_->status_call(std::move(request));
+  session_->paces().up.end(passage);
+  co_return std::move(written);
 }
 
 rt::Task<Result<Attr>> RemoteFile::stat() {

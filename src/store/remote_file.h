@@ -33,6 +33,7 @@ class RemoteFile final : public File {
  private:
   rt::Task<Status> open_for_reading();
   rt::Task<Result<Buffer>> read_piece(std::uint64_t offset, std::size_t size);
+  rt::Task<Status> send_write(sftp::Request request, std::size_t size);
   rt::Task<Status> write_pieces(std::uint64_t offset, Buffer data);
 
   std::shared_ptr<Session> session_;

@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <cassert>
 #include <cctype>
-#include <deque>
 
 #include "base/path.h"
-#include "rt/ignore_result.h"
 
 namespace ply::store {
 
@@ -18,11 +16,17 @@ namespace {
 using sftp::PacketType;
 namespace ext = sftp::extension;
 
-constexpr std::size_t kMaxListingWindow = 16;
-
 std::uint32_t open_flags(const OpenMode& mode, bool append) {
   return (mode.read ? sftp::kOpenRead : 0u) | (mode.write ? sftp::kOpenWrite : 0u) | (append ? sftp::kOpenAppend : 0u) |
          (mode.truncate ? sftp::kOpenTruncate : 0u);
+}
+
+LaneOptions lane_options(const RemoteStoreOptions& options) {
+  LaneOptions out;
+  out.enabled = options.lanes;
+  out.max_read = options.max_read;
+  out.max_write = options.max_write;
+  return out;
 }
 
 /// In sshfs's words: "host:/dir: No such file or directory".
@@ -63,7 +67,8 @@ RemoteStore::RemoteStore(rt::Loop& loop, std::unique_ptr<rt::Dialer> dialer, Rem
       log_(log),
       meter_(meter),
       login_(loop),
-      background_(loop) {}
+      background_(loop),
+      lanes_(loop, *dialer_, lane_options(options_), log, meter) {}
 
 RemoteStore::~RemoteStore() {
   assert(sessions_.empty());
@@ -111,6 +116,15 @@ rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::session() {
   co_return std::move(fresh);
 }
 
+rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::file_session() {
+  // With several connections each is as good for files as the other.
+  if (options_.max_connections == 1 && !sessions_.empty()) {
+    const SessionPtr bulk = lanes_.bulk();
+    if (bulk) co_return bulk;
+  }
+  co_return co_await session();
+}
+
 rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::log_in() {
   rt::Mutex::Guard guard = co_await login_.lock();
   if (shutting_down_) co_return Error(Errc::ConnectionLost, "shutting down");
@@ -122,7 +136,7 @@ rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::log_in() {
   PLY_CO_TRY(stream, co_await dialer_->dial());
   auto channel = co_await sftp::Channel::open(loop_, std::move(stream), sftp::ChannelOptions(), log_, meter_);
   if (!channel) co_return std::move(channel).error();
-  auto session = std::make_shared<Session>(loop_, std::move(*channel));
+  auto session = std::make_shared<Session>(loop_, std::move(*channel), std::make_shared<Paces>(loop_));
   Status learned = co_await learn_server(session);
   if (!learned) {
     session->channel().close(Errc::ConnectionLost);
@@ -131,6 +145,7 @@ rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::log_in() {
   const std::weak_ptr<Session> observed = session;
   session->channel().on_end([this, observed] { session_ended(observed); });
   if (!session->channel().is_open()) co_return session->channel().end_cause().clone();
+  if (sessions_.empty()) lanes_.open(session->shared_paces(), full_path(""));
   sessions_.push_back(session);
   ever_connected_ = true;
   log_.debug("connected to {}: SFTP version {}, requests up to {} bytes read, {} written", dialer_->name(),
@@ -174,6 +189,8 @@ void RemoteStore::session_ended(std::weak_ptr<Session> observed) {
   const SessionPtr session = observed.lock();
   if (!session || shutting_down_) return;
   std::erase(sessions_, session);
+  // The lanes are channels of the first login.
+  lanes_.close();
   background_.spawn(report_loss(session));
 }
 
@@ -191,7 +208,9 @@ rt::Task<void> RemoteStore::shut_down() {
   const std::vector<SessionPtr> sessions = std::move(sessions_);
   sessions_.clear();
   for (const SessionPtr& session : sessions) session->channel().close(Error(Errc::ConnectionLost, "unmounted"));
+  lanes_.close();
   co_await background_.join();
+  co_await lanes_.finish();
 }
 
 rt::Task<Error> RemoteStore::explain(SessionPtr session, Attempt attempt, Error failure, std::string path,
@@ -210,48 +229,6 @@ rt::Task<Result<Attr>> RemoteStore::stat(std::string path, Follow follow) {
   if (attr) co_return std::move(attr);
   Error failure = co_await explain(session, Attempt::Other, std::move(attr).error(), full);
   co_return std::move(failure);
-}
-
-rt::Task<Result<std::vector<DirEntry>>> RemoteStore::list(std::string path) {
-  PLY_CO_TRY(session, co_await this->session());
-  const std::string full = full_path(path);
-  auto handle = co_await session->handle_call(sftp::make_simple(PacketType::Opendir, full));
-  if (!handle) {
-    Error failure = co_await explain(session, Attempt::List, std::move(handle).error(), full);
-    co_return std::move(failure);
-  }
-  using Names = Result<std::optional<std::vector<sftp::NameEntry>>>;
-  rt::Scope scope(loop_);
-  std::deque<rt::Running<Names>> under_way;
-  std::vector<DirEntry> entries;
-  std::optional<Error> failure;
-  // The window grows while answers come, as the directory proves to be large.
-  std::size_t window = options_.pipeline_listing ? 2 : 1;
-  bool at_end = false;
-  while (!failure && !(at_end && under_way.empty())) {
-    // After the end, what is under way is still looked at: a server that serves out of order may answer an earlier
-    // request with the end and a later one with names.
-    while (!at_end && under_way.size() < window)
-      under_way.push_back(rt::start(scope, session->names_call(sftp::make_simple(PacketType::Readdir, *handle))));
-    Names names = co_await under_way.front().join();
-    under_way.pop_front();
-    if (!names) {
-      failure = std::move(names).error();
-    } else if (!*names) {
-      at_end = true;
-    } else {
-      for (sftp::NameEntry& entry : **names) {
-        if (entry.name == "." || entry.name == "..") continue;
-        if (is_valid_name(entry.name)) entries.push_back(DirEntry{std::move(entry.name), entry.attr});
-        else log_.warning("{} lists an impossible name in {}: left out", dialer_->name(), full);
-      }
-      if (options_.pipeline_listing && window < kMaxListingWindow) ++window;
-    }
-  }
-  co_await scope.join();
-  background_.spawn(close_quietly(session, *handle));
-  if (failure) co_return std::move(*failure).during("list", full).on_server(dialer_->name());
-  co_return std::move(entries);
 }
 
 rt::Task<void> RemoteStore::close_quietly(SessionPtr session, std::string handle) {
@@ -313,7 +290,7 @@ rt::Task<Result<std::unique_ptr<RemoteFile>>> RemoteStore::open_file(SessionPtr 
 }
 
 rt::Task<Result<Opened>> RemoteStore::open(std::string path, OpenMode mode) {
-  PLY_CO_TRY(session, co_await this->session());
+  PLY_CO_TRY(session, co_await file_session());
   const std::string full = full_path(path);
   rt::Scope scope(loop_);
   // What the path is and the handle come in one flight; of a file that the open itself changes, the attributes are
@@ -342,42 +319,57 @@ rt::Task<Result<Opened>> RemoteStore::open(std::string path, OpenMode mode) {
   co_return std::move(opened);
 }
 
-rt::Task<Result<Opened>> RemoteStore::create(std::string path, OpenMode mode, NewNode node) {
-  PLY_CO_TRY(session, co_await this->session());
+std::vector<AttrChange> RemoteStore::changes_of(const NewNode& node) const {
+  // The owner before the mode: a chown clears set-id bits. The mode always: the server's umask cut OPEN's.
+  std::vector<AttrChange> changes;
+  AttrChange owner;
+  owner.uid = node.uid;
+  owner.gid = node.gid;
+  if (!owner.empty() && session_is_root_) changes.push_back(owner);
+  AttrChange mode;
+  mode.mode = node.mode & kPermissionBits;
+  changes.push_back(mode);
+  return changes;
+}
+
+std::uint32_t RemoteStore::open_permissions(const NewNode& node) const {
+  // Set-id bits wait until the file has its owner.
+  return options_.create_without_mode ? 0 : node.mode & 0777;
+}
+
+rt::Task<void> RemoteStore::apply_change(std::shared_ptr<Session> session, std::string handle, AttrChange change) {
+  Status done = co_await session->status_call(sftp::make_fsetstat(handle, change));
+  // A root-owned home of somebody else. Servers without FSETSTAT keep what they chose; the data matters more.
+  if (change.uid && done.failed_with(Errc::PermissionDenied)) session_is_root_ = false;
+}
+
+rt::Task<Result<Opened>> RemoteStore::create(std::string path, OpenMode mode, NewNode node, Confirm confirm) {
+  PLY_CO_TRY(session, co_await file_session());
   const std::string full = full_path(path);
   // Always exclusive: without it OPEN follows a planted link, and the owner and mode below would hit its target.
-  // Set-id bits wait until the file has its owner.
-  const std::uint32_t permissions = options_.create_without_mode ? 0 : node.mode & 0777;
   const std::uint32_t create_flags = sftp::kOpenCreate | sftp::kOpenExclusive;
-  auto file = co_await open_file(session, full, mode, create_flags, permissions);
+  auto file = co_await open_file(session, full, mode, create_flags, open_permissions(node));
   if (!file) {
     Error failure = co_await explain(session, Attempt::Create, std::move(file).error(), full);
     co_return std::move(failure);
   }
-  // One flight: the owner before the mode (a chown clears set-id bits), the mode always (the server's umask cut it),
-  // then what came of it. Servers without FSETSTAT keep what they chose; the data matters more.
-  rt::Scope scope(loop_);
-  AttrChange owner;
-  owner.uid = node.uid;
-  owner.gid = node.gid;
-  AttrChange permission_change;
-  permission_change.mode = node.mode & kPermissionBits;
-  rt::Running<Status> owned;
-  if (!owner.empty() && session_is_root_) owned = rt::start(scope, (*file)->set_attr(owner));
-  scope.spawn(rt::ignore_result(session->status_call(sftp::make_fsetstat((*file)->handle(), permission_change))));
-  auto looking = rt::start(scope, (*file)->stat());
-  co_await scope.join();
-  if (owned.done()) {
-    Status status = co_await owned.join();
-    if (status.failed_with(Errc::NotPermitted)) session_is_root_ = false;  // a root-owned home of somebody else
-  }
-  auto attr = co_await looking.join();
-  if (!attr) {
-    background_.spawn(close_quietly(session, (*file)->handle()));
-    co_return std::move(attr).error().on_server(dialer_->name());
-  }
   Opened opened;
   opened.file = std::move(*file);
+  const std::string handle = static_cast<RemoteFile&>(*opened.file).handle();
+  if (confirm == Confirm::Later) {
+    const rt::OperationScope nobody_waits(loop_);
+    for (const AttrChange& change : changes_of(node)) background_.spawn(apply_change(session, handle, change));
+    co_return std::move(opened);
+  }
+  rt::Scope scope(loop_);
+  for (const AttrChange& change : changes_of(node)) scope.spawn(apply_change(session, handle, change));
+  auto looking = rt::start(scope, opened.file->stat());
+  co_await scope.join();
+  auto attr = co_await looking.join();
+  if (!attr) {
+    background_.spawn(close_quietly(session, handle));
+    co_return std::move(attr).error().on_server(dialer_->name());
+  }
   opened.attr = *attr;
   opened.attr.nlink = 1;
   co_return std::move(opened);

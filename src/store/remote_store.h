@@ -12,6 +12,7 @@
 #include "rt/scope.h"
 #include "rt/semaphore.h"
 #include "store/cause.h"
+#include "store/lanes.h"
 #include "store/remote_file.h"
 #include "store/session.h"
 
@@ -25,11 +26,13 @@ struct RemoteStoreOptions {
   std::uint32_t max_read = 0;  ///< 0: as the server's limits say
   std::uint32_t max_write = 0;
   bool pipeline_listing = true;      ///< several READDIR requests under way (sync_readdir: false)
+  bool lanes = true;                 ///< several channels, whole jobs in one round trip
   bool create_without_mode = false;  ///< workaround=createmode: OPEN carries mode 0, the mode is set afterwards
 };
 
-/// A directory of an SFTP server, over one or more connections that a dialer makes. The plain way of every job:
-/// open, use, close. Requires at destruction: shut_down() awaited, all files gone.
+/// A directory of an SFTP server, over one or more connections that a dialer makes, each with several channels where
+/// that is cheap (lanes.h). Whole jobs take one round trip where the server allows it, and go in steps where not.
+/// Requires at destruction: shut_down() awaited, all files gone.
 class RemoteStore final : public Store {
  public:
   RemoteStore(rt::Loop& loop, std::unique_ptr<rt::Dialer> dialer, RemoteStoreOptions options, Logger& log,
@@ -49,11 +52,18 @@ class RemoteStore final : public Store {
   std::string root_path() const override { return root_path_; }
   bool may_set_owner() const override { return session_is_root_; }
   std::size_t preferred_write_size() const override;
+  std::size_t max_job_size() const override;
+  bool keeps_order() const override { return lanes_.keep_order(); }
+  Lanes& lanes() { return lanes_; }
 
   rt::Task<Result<Attr>> stat(std::string path, Follow follow) override;
-  rt::Task<Result<std::vector<DirEntry>>> list(std::string path) override;
+  rt::Task<Result<std::vector<DirEntry>>> list(std::string path, Urgency urgency) override;
+  rt::Task<Result<SmallFile>> read_file(std::string path, std::size_t max_size, std::size_t expected,
+                                        Urgency urgency) override;
+  rt::Task<Result<Attr>> write_file(std::string path, WholeFile file) override;
+  rt::Task<Result<Attr>> append_file(std::string path, std::shared_ptr<const Buffer> data) override;
   rt::Task<Result<Opened>> open(std::string path, OpenMode mode) override;
-  rt::Task<Result<Opened>> create(std::string path, OpenMode mode, NewNode node) override;
+  rt::Task<Result<Opened>> create(std::string path, OpenMode mode, NewNode node, Confirm confirm) override;
   rt::Task<Result<Attr>> make_directory(std::string path, NewNode node) override;
   rt::Task<Result<Attr>> make_symlink(std::string target, std::string path, NewNode node) override;
   rt::Task<Result<std::string>> read_link(std::string path) override;
@@ -71,6 +81,8 @@ class RemoteStore final : public Store {
 
   /// A live session with the least to do; logs in where none is there and that is allowed.
   rt::Task<Result<SessionPtr>> session();
+  /// Where files are opened: a bulk lane, or a connection.
+  rt::Task<Result<SessionPtr>> file_session();
   rt::Task<Result<SessionPtr>> log_in();
   rt::Task<Status> learn_server(SessionPtr session);
   void session_ended(std::weak_ptr<Session> session);
@@ -86,6 +98,12 @@ class RemoteStore final : public Store {
   /// `failure` under its true cause, with operation, path and server.
   rt::Task<Error> explain(SessionPtr session, Attempt attempt, Error failure, std::string path, std::string other = {},
                           std::uint64_t size = 0);
+  rt::Task<Result<std::vector<DirEntry>>> list_in_steps(std::string path);
+  void take_names(std::vector<sftp::NameEntry> names, const std::string& full, std::vector<DirEntry>& entries) const;
+  /// What is set by handle after a file was made, in this order.
+  std::vector<AttrChange> changes_of(const NewNode& node) const;
+  std::uint32_t open_permissions(const NewNode& node) const;
+  rt::Task<void> apply_change(SessionPtr session, std::string handle, AttrChange change);
   rt::Task<Status> set_owner(SessionPtr session, std::string full, NewNode node);
   rt::Task<void> close_quietly(SessionPtr session, std::string handle);
 
@@ -97,6 +115,7 @@ class RemoteStore final : public Store {
   rt::Mutex login_;
   rt::Scope background_;
   std::vector<SessionPtr> sessions_;
+  Lanes lanes_;
   bool ever_connected_ = false;
   bool shutting_down_ = false;
   bool server_refuses_append_ = false;

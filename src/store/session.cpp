@@ -18,7 +18,8 @@ std::uint32_t transfer_size(std::uint64_t stated, std::uint64_t max_packet) {
 }
 }  // namespace
 
-Session::Session(rt::Loop& loop, std::unique_ptr<sftp::Channel> channel) : loop_(loop), channel_(std::move(channel)) {}
+Session::Session(rt::Loop& loop, std::unique_ptr<sftp::Channel> channel, std::shared_ptr<Paces> paces)
+    : loop_(loop), channel_(std::move(channel)), paces_(std::move(paces)) {}
 
 bool Session::has(std::string_view extension) const {
   const bool second = extension == sftp::extension::kStatvfs || extension == sftp::extension::kFstatvfs;

@@ -5,15 +5,23 @@
 #include <string>
 
 #include "sftp/channel.h"
+#include "store/pace.h"
 #include "store/store.h"
 
 namespace ply::store {
+
+/// The two directions of one connection, shared by all its channels.
+struct Paces {
+  explicit Paces(rt::Loop& loop) : down(loop), up(loop) {}
+  Pace down;
+  Pace up;
+};
 
 /// What one SFTP channel's server can do: the plain calls, each one request and its checked reply. Paths are the
 /// server's own here. Shared by the store and the files opened over it.
 class Session {
  public:
-  Session(rt::Loop& loop, std::unique_ptr<sftp::Channel> channel);
+  Session(rt::Loop& loop, std::unique_ptr<sftp::Channel> channel, std::shared_ptr<Paces> paces);
 
   /// Asks for the server's limits.
   rt::Task<void> learn_limits();
@@ -30,6 +38,9 @@ class Session {
   rt::Task<Status> close_handle(std::string handle);
 
   sftp::Channel& channel() { return *channel_; }
+  const sftp::Channel& channel() const { return *channel_; }
+  Paces& paces() { return *paces_; }
+  const std::shared_ptr<Paces>& shared_paces() const { return paces_; }
   rt::Loop& loop() const { return loop_; }
   bool has(std::string_view extension) const;
   std::uint32_t max_read() const { return max_read_; }
@@ -40,6 +51,7 @@ class Session {
  private:
   rt::Loop& loop_;
   std::unique_ptr<sftp::Channel> channel_;
+  std::shared_ptr<Paces> paces_;
   std::uint32_t max_read_ = sftp::kDefaultTransfer;
   std::uint32_t max_write_ = sftp::kDefaultTransfer;
 };

@@ -40,6 +40,35 @@ struct NewNode {
   std::optional<std::uint32_t> gid;
 };
 
+/// Whether somebody waits for a job, or it is done ahead of the question: then it gives way, and may be refused with
+/// Busy at any time.
+enum class Urgency {
+  Now,
+  Ahead
+};
+
+/// Whether a new file's owner, mode and times are set and known when the answer comes, or follow behind it (only where
+/// keeps_order() holds).
+enum class Confirm {
+  Attributes,
+  Later
+};
+
+/// The beginning of a file, read as a whole job.
+struct SmallFile {
+  Attr attr;    ///< as of the open
+  Buffer data;  ///< shorter than attr.size if that is more than was asked for
+};
+
+/// A whole file to be written in one job.
+struct WholeFile {
+  bool replace = false;  ///< of a file that is there; otherwise it is made, and nothing of that name may be there
+  NewNode node;          ///< of a new file
+  std::optional<std::int64_t> atime;  ///< both or none
+  std::optional<std::int64_t> mtime;
+  std::shared_ptr<const Buffer> data;
+};
+
 struct DirEntry {
   std::string name;  ///< is_valid_name()
   Attr attr;         ///< of the entry itself, not of a link's target
@@ -81,6 +110,11 @@ class Store {
   virtual std::string id() const = 0;
   /// The absolute path on the server that the root stands for, as the server tells it, or "" while not known.
   virtual std::string root_path() const = 0;
+  /// The most data that read_file, write_file and append_file do in one round trip. Larger jobs are better done in
+  /// steps.
+  virtual std::size_t max_job_size() const { return 0; }
+  /// True if requests on one open file take effect in the order they are made.
+  virtual bool keeps_order() const { return false; }
   /// True if new files belong to whom we say: the session is root's.
   virtual bool may_set_owner() const = 0;
   /// The most bytes that one write request carries; buffering up to this pays.
@@ -88,10 +122,19 @@ class Store {
 
   virtual rt::Task<Result<Attr>> stat(std::string path, Follow follow) = 0;
   /// All entries but "." and "..", in the server's order. Names that no file can have are left out and logged.
-  virtual rt::Task<Result<std::vector<DirEntry>>> list(std::string path) = 0;
+  virtual rt::Task<Result<std::vector<DirEntry>>> list(std::string path, Urgency urgency) = 0;
+  /// The first `max_size` bytes of what must be known to be a regular file: opening anything else may wait for ever.
+  /// `expected` bytes are probably there.
+  virtual rt::Task<Result<SmallFile>> read_file(std::string path, std::size_t max_size, std::size_t expected,
+                                                Urgency urgency);
+  /// Makes or replaces a file with all it has; its attributes afterwards. After a failure any part may have been done.
+  virtual rt::Task<Result<Attr>> write_file(std::string path, WholeFile file);
+  /// Adds `data` to the end of a file; its attributes afterwards.
+  virtual rt::Task<Result<Attr>> append_file(std::string path, std::shared_ptr<const Buffer> data);
   virtual rt::Task<Result<Opened>> open(std::string path, OpenMode mode) = 0;
   /// A new file; fails with Exists if there is anything of that name, also a dangling link.
-  virtual rt::Task<Result<Opened>> create(std::string path, OpenMode mode, NewNode node) = 0;
+  /// With Confirm::Later the answer has no attributes.
+  virtual rt::Task<Result<Opened>> create(std::string path, OpenMode mode, NewNode node, Confirm confirm) = 0;
   virtual rt::Task<Result<Attr>> make_directory(std::string path, NewNode node) = 0;
   virtual rt::Task<Result<Attr>> make_symlink(std::string target, std::string path, NewNode node) = 0;
   virtual rt::Task<Result<std::string>> read_link(std::string path) = 0;

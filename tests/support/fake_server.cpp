@@ -93,10 +93,33 @@ void FakeServer::receive(ByteSpan bytes) {
       const auto shared = std::make_shared<Buffer>(std::move(packet));
       loop_.after(std::chrono::microseconds(loop_.pick(20000)),
                   [self = shared_from_this(), shared] { self->serve(std::move(*shared)); });
-    } else {
+    } else if (!personality_.opens_overtake || !hold_back(packet)) {
       serve(std::move(packet));
     }
   }
+}
+
+bool FakeServer::hold_back(Buffer& packet) {
+  if (static_cast<PacketType>(packet.data()[0]) != PacketType::Open) return false;
+  constexpr int kHonestOpens = 10;
+  if (++opens_ <= kHonestOpens) return false;
+  if (held_) {
+    // This one first, then the one that came before it.
+    Buffer earlier = std::move(*held_);
+    held_.reset();
+    serve(std::move(packet));
+    serve(std::move(earlier));
+    return true;
+  }
+  if (loop_.chance(0.7)) return false;
+  held_ = std::move(packet);
+  loop_.after(std::chrono::milliseconds(5), [self = shared_from_this()] {
+    if (!self->held_) return;
+    Buffer late = std::move(*self->held_);
+    self->held_.reset();
+    self->serve(std::move(late));
+  });
+  return true;
 }
 
 void FakeServer::serve(Buffer packet) {
@@ -482,6 +505,12 @@ class OwnedStream final : public rt::ByteStream {
 };
 
 }  // namespace
+
+rt::Task<Result<std::unique_ptr<rt::ByteStream>>> FakeDialer::dial_lane() {
+  if (lane_servers.size() >= max_lanes) co_return Error(Errc::ConnectionLost, "refused by the test");
+  lane_servers.push_back(std::make_shared<FakeServer>(loop_, tree_, personality_));
+  co_return Result<std::unique_ptr<rt::ByteStream>>(std::make_unique<OwnedStream>(loop_, lane_servers.back(), delay_));
+}
 
 rt::Task<Result<std::unique_ptr<rt::ByteStream>>> FakeDialer::dial() {
   ++dials;

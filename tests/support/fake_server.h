@@ -18,8 +18,9 @@ namespace ply::test {
 /// What kind of server to be. The default is OpenSSH's: strict order, handles from a last-in-first-out free list.
 struct Personality {
   bool extensions = true;
-  bool out_of_order = false;  ///< requests may overtake each other
-  bool short_reads = false;   ///< a READ may answer less than is there
+  bool out_of_order = false;    ///< requests may overtake each other
+  bool opens_overtake = false;  ///< after the first few, an OPEN may be served before one that came earlier
+  bool short_reads = false;     ///< a READ may answer less than is there
   bool refuse_append = false;
   bool refuse_read_write = false;
   bool refuse_setstat = false;
@@ -56,6 +57,8 @@ class FakeServer : public std::enable_shared_from_this<FakeServer> {
   };
 
   void serve(Buffer packet);
+  /// True if the packet was kept back, to be served later.
+  bool hold_back(Buffer& packet);
   Buffer answer(sftp::PacketType type, std::uint32_t id, sftp::Reader& in);
   Buffer answer_extended(std::uint32_t id, sftp::Reader& in);
   Buffer version_packet() const;
@@ -77,6 +80,8 @@ class FakeServer : public std::enable_shared_from_this<FakeServer> {
   FakeTree& tree_;
   Personality personality_;
   Buffer input_;
+  std::optional<Buffer> held_;
+  int opens_ = 0;
   std::vector<Handle> handles_;
   std::vector<std::size_t> free_handles_;  // back: the next one, as sftp-server.c
 };
@@ -88,8 +93,15 @@ class FakeDialer final : public rt::Dialer {
       : loop_(loop), tree_(tree), personality_(std::move(personality)), delay_(delay) {}
 
   rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial() override;
+  bool has_lanes() const override { return lanes; }
+  rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial_lane() override;
   std::string name() const override { return "fake"; }
 
+  bool lanes = true;
+  /// dial_lane() refuses from so many on.
+  std::size_t max_lanes = 9;
+  /// The servers of the further channels, in the order they were dialled.
+  std::vector<std::shared_ptr<FakeServer>> lane_servers;
   /// The server of the last connection; null before the first.
   std::shared_ptr<FakeServer> server;
   /// Drops the last connection.

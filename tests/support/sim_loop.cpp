@@ -33,6 +33,7 @@ bool SimLoop::step() {
     ready_.pop_back();
     if (auto* const coroutine = std::get_if<0>(&next)) coroutine->resume();
     else std::get<1>(next)();
+    set_operation({});
     return true;
   }
   if (timers_.empty()) return false;
@@ -40,6 +41,7 @@ bool SimLoop::step() {
   timer_times_.erase(node.key().second);
   now_ = std::max(now_, node.key().first);
   node.mapped()();
+  set_operation({});
   return true;
 }
 

@@ -44,7 +44,7 @@ TEST(LocalStore, does_what_a_remote_store_does) {
   both.read = both.write = true;
   NewNode node;
   node.mode = 0640;
-  auto created = f.run(f.store->create("f", both, node));
+  auto created = f.run(f.store->create("f", both, node, Confirm::Attributes));
   ASSERT_TRUE(created.ok());
   EXPECT_EQ(created->attr.mode, 0640u);
   EXPECT_TRUE(f.run(created->file->write(3, Buffer::copy_of(as_bytes("abc")))).ok());
@@ -52,7 +52,7 @@ TEST(LocalStore, does_what_a_remote_store_does) {
   EXPECT_TRUE(f.run(created->file->sync()).ok());
   EXPECT_TRUE(f.run(created->file->close()).ok());
 
-  EXPECT_TRUE(f.run(f.store->create("f", both, node)).failed_with(Errc::Exists));
+  EXPECT_TRUE(f.run(f.store->create("f", both, node, Confirm::Attributes)).failed_with(Errc::Exists));
   ASSERT_TRUE(f.run(f.store->make_directory("d", node)).ok());
   EXPECT_TRUE(f.run(f.store->remove_file("d")).failed_with(Errc::IsDirectory));
   ASSERT_TRUE(f.run(f.store->link("f", "d/g")).ok());
@@ -61,7 +61,7 @@ TEST(LocalStore, does_what_a_remote_store_does) {
   EXPECT_EQ(*f.run(f.store->read_link("l")), "d/g");
   EXPECT_EQ(f.run(f.store->stat("l", Follow::Yes))->size, 6u);
   EXPECT_TRUE(f.run(f.store->rename("l", "f", Replace::No)).failed_with(Errc::Exists));
-  EXPECT_EQ(f.run(f.store->list(""))->size(), 3u);
+  EXPECT_EQ(f.run(f.store->list("", Urgency::Now))->size(), 3u);
   EXPECT_TRUE(f.run(f.store->remove_directory("d")).failed_with(Errc::NotEmpty));
   EXPECT_GT(f.run(f.store->statfs(""))->blocks, 0u);
   EXPECT_TRUE(f.run(f.store->sync_directory("d")).ok());

@@ -22,6 +22,7 @@ struct Fixture {
     auto owned = std::make_unique<FakeDialer>(loop, tree, personality);
     dialer = owned.get();
     options.base = "/base";
+    options.lanes = false;  // the plain way; compound_lane_test.cpp has the short one
     store = std::make_unique<RemoteStore>(loop, std::move(owned), options, log, meter);
   }
   ~Fixture() {
@@ -126,7 +127,7 @@ TEST(RemoteStore, a_new_file_has_the_mode_and_owner_that_were_asked_for) {
   node.mode = 04664;
   node.uid = 1000;
   node.gid = 100;
-  auto opened = f.run(f.store->create("f", writing(), node));
+  auto opened = f.run(f.store->create("f", writing(), node, Confirm::Attributes));
   ASSERT_TRUE(opened.ok());
   EXPECT_EQ(opened->attr.mode, 04664u);
   EXPECT_EQ(opened->attr.uid, 1000u);
@@ -142,7 +143,7 @@ TEST(RemoteStore, an_ordinary_session_gives_nothing_away_and_still_creates) {
   node.uid = 2000;
   ASSERT_TRUE(f.run(f.store->connect()).ok());
   EXPECT_TRUE(f.store->may_set_owner());  // a home of root's: looks like root until tried
-  auto opened = f.run(f.store->create("f", writing(), node));
+  auto opened = f.run(f.store->create("f", writing(), node, Confirm::Attributes));
   ASSERT_TRUE(opened.ok());
   EXPECT_EQ(opened->attr.uid, 1000u);
   EXPECT_FALSE(f.store->may_set_owner());
@@ -156,7 +157,7 @@ TEST(RemoteStore, creating_over_a_planted_link_touches_nothing) {
   f.tree.symlink("/victim", "/base/f");
   NewNode node;
   node.mode = 0777;
-  EXPECT_TRUE(f.run(f.store->create("f", writing(), node)).failed_with(Errc::Exists));
+  EXPECT_TRUE(f.run(f.store->create("f", writing(), node, Confirm::Attributes)).failed_with(Errc::Exists));
   EXPECT_EQ(victim->data, "precious");
   EXPECT_EQ(victim->mode, 0644u);
 }
@@ -179,7 +180,7 @@ TEST(RemoteStore, the_true_cause_is_asked_for_after_a_general_failure) {
   EXPECT_TRUE(f.run(store.rename("full", "full/below", Replace::Yes)).failed_with(Errc::InvalidArgument));
   EXPECT_TRUE(f.run(store.link("file", "full")).failed_with(Errc::Exists));
   EXPECT_TRUE(f.run(store.read_link("file")).failed_with(Errc::InvalidArgument));
-  EXPECT_TRUE(f.run(store.list("file")).failed_with(Errc::NotDirectory));
+  EXPECT_TRUE(f.run(store.list("file", Urgency::Now)).failed_with(Errc::NotDirectory));
   EXPECT_TRUE(f.run(store.stat("file/below", Follow::No)).failed_with(Errc::NotDirectory));
   EXPECT_TRUE(f.run(store.stat("nothing", Follow::No)).failed_with(Errc::NotFound));
 }
@@ -187,7 +188,7 @@ TEST(RemoteStore, the_true_cause_is_asked_for_after_a_general_failure) {
 TEST(RemoteStore, a_full_disk_is_no_space_not_a_general_failure) {
   Fixture f;
   f.tree.capacity = 8192;
-  auto opened = f.run(f.store->create("f", writing(), NewNode()));
+  auto opened = f.run(f.store->create("f", writing(), NewNode(), Confirm::Attributes));
   ASSERT_TRUE(opened.ok());
   EXPECT_TRUE(f.run(opened->file->write(0, Buffer(20000))).failed_with(Errc::NoSpace));
   f.close(opened->file);
@@ -215,7 +216,7 @@ TEST(RemoteStore, rename_replaces_without_posix_rename_and_leaves_no_litter) {
   f.tree.put("/base/new", "new");
   ASSERT_TRUE(f.run(f.store->rename("new", "old", Replace::Yes)).ok());
   EXPECT_EQ(f.tree.content("/base/old"), "new");
-  auto names = f.run(f.store->list(""));
+  auto names = f.run(f.store->list("", Urgency::Now));
   ASSERT_EQ(names->size(), 1u);
   EXPECT_EQ(names->front().name, "old");
 }
@@ -261,7 +262,7 @@ TEST(RemoteStore, reads_and_writes_where_the_server_refuses_both_in_one_handle) 
   Fixture f(personality);
   OpenMode both = writing();
   both.read = true;
-  auto opened = f.run(f.store->create("f", both, NewNode()));
+  auto opened = f.run(f.store->create("f", both, NewNode(), Confirm::Attributes));
   ASSERT_TRUE(opened.ok());
   EXPECT_TRUE(f.run(opened->file->write(0, Buffer::copy_of(as_bytes("data")))).ok());
   EXPECT_EQ(as_text(f.run(opened->file->read(0, 10))->span()), "data");
@@ -291,7 +292,7 @@ TEST(RemoteStore, lists_large_directories_whole_with_link_counts_and_without_imp
   int failure = 0;
   const FakeNodePtr directory = f.tree.find("/base/d", true, failure);
   directory->children.emplace("evil/../../x", f.tree.put("/base/x", ""));
-  auto entries = f.run(f.store->list("d"));
+  auto entries = f.run(f.store->list("d", Urgency::Now));
   ASSERT_TRUE(entries.ok());
   EXPECT_EQ(entries->size(), 1235u);
   for (const DirEntry& entry : *entries) {
@@ -305,7 +306,7 @@ TEST(RemoteStore, copies_within_the_server) {
   Fixture f;
   f.tree.put("/base/a", "0123456789");
   auto from = f.run(f.store->open("a", reading()));
-  auto to = f.run(f.store->create("b", writing(), NewNode()));
+  auto to = f.run(f.store->create("b", writing(), NewNode(), Confirm::Attributes));
   EXPECT_EQ(*f.run(to->file->copy_from(*from->file, 2, 100, 1)), 8u);
   EXPECT_EQ(f.tree.content("/base/b"), std::string("\0"
                                                    "23456789",

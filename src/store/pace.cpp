@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "store/pace.h"
+
+#include <algorithm>
+
+namespace ply::store {
+
+namespace {
+// Four of OpenSSH's largest requests: with fewer, the programs on both sides wait for each other even on a LAN.
+constexpr std::uint64_t kLeastWindow = 1 << 20;
+constexpr std::uint64_t kMostWindow = 64 << 20;
+constexpr rt::Duration kRateMemory = std::chrono::seconds(3);
+constexpr rt::Duration kRoundTripMemory = std::chrono::seconds(10);
+constexpr double kGrowth = 3;    // as BBR's startup: it doubles the rate every round
+constexpr double kSteady = 1.5;  // keeps the link full over jitter and the server's turns
+constexpr double kProbe = 2;     // now and then: the link may have become faster
+constexpr std::uint32_t kProbeEvery = 16;
+constexpr int kFlatRounds = 3;
+constexpr double kStillGrowing = 1.25;
+
+double seconds(rt::Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+}  // namespace
+
+Pace::Pace(rt::Loop& loop) : loop_(loop), room_(loop, kLeastWindow), delivered_at_(loop.now()) {}
+
+double Pace::rate() const {
+  return rates_.empty() ? 0 : rates_.front().rate;
+}
+
+rt::Task<Pace::Passage> Pace::begin(std::uint64_t bytes) {
+  const bool waits = !room_.try_acquire(bytes);
+  if (waits) co_await room_.acquire(bytes);
+  Passage passage;
+  passage.bytes = bytes;
+  passage.sent = loop_.now();
+  // After a pause nothing was being delivered: the clock starts with this request.
+  if (room_.in_use() == bytes) delivered_at_ = passage.sent;
+  passage.delivered_before = delivered_;
+  passage.delivered_at = delivered_at_;
+  passage.window_was_full = waits;
+  co_return passage;
+}
+
+void Pace::end(const Passage& passage) {
+  const rt::TimePoint now = loop_.now();
+  delivered_ += passage.bytes;
+  delivered_at_ = now;
+  room_.release(passage.bytes);
+  const rt::Duration took = now - passage.sent;
+  measure_round_trip(took);
+  // Over the longer of the two: replies may come in bursts.
+  const double span = seconds(std::max(took, now - passage.delivered_at));
+  if (span > 0)
+    measure_rate(static_cast<double>(delivered_ - passage.delivered_before) / span, passage.window_was_full);
+  if (passage.delivered_before >= round_end_) {
+    ++rounds_;
+    round_end_ = delivered_;
+    if (!filled_ && passage.window_was_full) {
+      flat_rounds_ = rate() < rate_at_round_start_ * kStillGrowing ? flat_rounds_ + 1 : 0;
+      rate_at_round_start_ = std::max(rate_at_round_start_, rate());
+      filled_ = flat_rounds_ >= kFlatRounds;
+    }
+  }
+  adjust();
+}
+
+void Pace::measure_round_trip(rt::Duration took) {
+  const rt::TimePoint now = loop_.now();
+  if (took > least_round_trip_ && now - round_trip_since_ < kRoundTripMemory) return;
+  least_round_trip_ = took;
+  round_trip_since_ = now;
+}
+
+void Pace::measure_rate(double rate, bool limited_by_window) {
+  // What the program did not ask for tells nothing of the link, unless it was more than we knew.
+  if (!limited_by_window && rate < this->rate()) return;
+  const rt::TimePoint now = loop_.now();
+  while (!rates_.empty() && rates_.back().rate <= rate) rates_.pop_back();
+  rates_.push_back(Sample{now, rate});
+  while (rates_.size() > 1 && now - rates_.front().when > kRateMemory) rates_.pop_front();
+}
+
+void Pace::adjust() {
+  const double gain = !filled_ ? kGrowth : rounds_ % kProbeEvery == 0 ? kProbe : kSteady;
+  const double wanted = gain * rate() * seconds(least_round_trip_);
+  const double bounded = std::clamp(wanted, static_cast<double>(kLeastWindow), static_cast<double>(kMostWindow));
+  room_.set_capacity(static_cast<std::uint64_t>(bounded));
+}
+
+}  // namespace ply::store

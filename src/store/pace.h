@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <deque>
+
+#include "rt/loop.h"
+#include "rt/semaphore.h"
+
+namespace ply::store {
+
+/// How many bytes of bulk data may be under way in one direction of one connection. All channels of a connection share
+/// its TCP queue, so what is under way beyond the link's capacity only makes a `stat` wait behind it. The window
+/// follows the link as BBR does (delivery rate × least round trip), not the room in buffers: it starts small, grows
+/// while that makes delivery faster, and then stays at what fills the link with half as much again for jitter.
+class Pace {
+ public:
+  explicit Pace(rt::Loop& loop);
+
+  /// One request's data under way, from before it is sent until its reply has come.
+  struct Passage {
+    std::uint64_t bytes = 0;
+    rt::TimePoint sent;
+    std::uint64_t delivered_before = 0;
+    rt::TimePoint delivered_at;
+    bool window_was_full = false;
+  };
+  rt::Task<Passage> begin(std::uint64_t bytes);
+  void end(const Passage& passage);
+
+  std::uint64_t window() const { return room_.capacity(); }
+  std::uint64_t under_way() const { return room_.in_use(); }
+  /// Bytes per second, as last measured; 0 if not yet.
+  double rate() const;
+  rt::Duration least_round_trip() const { return least_round_trip_; }
+
+ private:
+  void measure_round_trip(rt::Duration took);
+  void measure_rate(double rate, bool limited_by_window);
+  void adjust();
+
+  struct Sample {
+    rt::TimePoint when;
+    double rate;
+  };
+
+  rt::Loop& loop_;
+  rt::Semaphore room_;
+  std::uint64_t delivered_ = 0;
+  rt::TimePoint delivered_at_;
+  rt::Duration least_round_trip_ = rt::Duration::max();
+  rt::TimePoint round_trip_since_;
+  std::deque<Sample> rates_;  // decreasing, of the last seconds: the front is the best
+  bool filled_ = false;       // growing no longer makes it faster
+  double rate_at_round_start_ = 0;
+  std::uint64_t round_end_ = 0;  // of delivered_
+  int flat_rounds_ = 0;
+  std::uint32_t rounds_ = 0;
+};
+
+}  // namespace ply::store

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "store/compound_lane.h"
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include "store/remote_store.h"
+#include "support/fake_server.h"
+
+namespace ply::store {
+namespace {
+
+using sftp::PacketType;
+using test::FakeDialer;
+using test::FakeTree;
+using test::Personality;
+using test::SimLoop;
+
+/// A store with its lanes over a fake server whose "/base" is mounted, 10 ms away each way.
+struct Fixture {
+  explicit Fixture(Personality personality = {}, std::uint64_t seed = 1, std::size_t max_lanes = 9) : loop(seed) {
+    tree.mkdir("/base", 0755);
+    auto owned = std::make_unique<FakeDialer>(loop, tree, personality);
+    dialer = owned.get();
+    dialer->max_lanes = max_lanes;
+    RemoteStoreOptions options;
+    options.base = "/base";
+    store = std::make_unique<RemoteStore>(loop, std::move(owned), options, log, meter);
+    EXPECT_TRUE(loop.run(store->connect()).ok());
+    loop.run(store->lanes().settle());
+  }
+  ~Fixture() {
+    loop.run(store->shut_down());
+    loop.run_until_idle();
+  }
+  template <class T>
+  T run(rt::Task<T> task) {
+    return loop.run(std::move(task));
+  }
+  /// The round trips that a job waited for, one after the other.
+  template <class T>
+  std::uint32_t cost(rt::Task<T> task) {
+    const rt::OperationRef operation(rt::Operation::make());
+    loop.run(counted(std::move(task), operation));
+    return operation.get()->round_trips();
+  }
+  template <class T>
+  rt::Task<void> counted(rt::Task<T> task, rt::OperationRef operation) {
+    const rt::OperationScope scope(loop, operation);
+    auto result = co_await task;
+    EXPECT_TRUE(result.ok());
+  }
+  WholeFile whole(std::string_view content, std::uint32_t mode = 0644) {
+    WholeFile file;
+    file.node.mode = mode;
+    file.data = std::make_shared<const Buffer>(Buffer::copy_of(as_bytes(content)));
+    return file;
+  }
+  bool lane_is_on() { return store->lanes().compound(Urgency::Now) != nullptr; }
+
+  SimLoop loop;
+  FakeTree tree;
+  NullLogger log;
+  WireMeter meter;
+  FakeDialer* dialer = nullptr;
+  std::unique_ptr<RemoteStore> store;
+};
+
+TEST(CompoundLane, whole_jobs_take_one_round_trip) {
+  Fixture f;
+  f.tree.put("/base/f", "content");
+  EXPECT_EQ(f.cost(f.store->read_file("f", 1000, 7, Urgency::Now)), 1u);
+  EXPECT_EQ(f.cost(f.store->list("", Urgency::Now)), 1u);
+  EXPECT_EQ(f.cost(f.store->write_file("g", f.whole("new"))), 1u);
+  const auto more = std::make_shared<const Buffer>(Buffer::copy_of(as_bytes("er")));
+  EXPECT_EQ(f.cost(f.store->append_file("g", more)), 1u);
+  EXPECT_EQ(f.tree.content("/base/g"), "newer");
+}
+
+TEST(CompoundLane, reading_tells_content_and_attributes) {
+  Fixture f;
+  f.tree.put("/base/f", "content");
+  auto whole = f.run(f.store->read_file("f", 1000, 7, Urgency::Now));
+  EXPECT_EQ(as_text(whole->data.span()), "content");
+  EXPECT_EQ(whole->attr.size, 7u);
+  auto part = f.run(f.store->read_file("f", 3, 3, Urgency::Ahead));
+  EXPECT_EQ(as_text(part->data.span()), "con");
+  EXPECT_EQ(part->attr.size, 7u);
+  EXPECT_TRUE(f.run(f.store->read_file("none", 10, 10, Urgency::Now)).failed_with(Errc::NotFound));
+}
+
+TEST(CompoundLane, a_new_file_gets_mode_owner_and_times_and_replaces_nothing) {
+  Fixture f;
+  f.tree.umask = 077;
+  WholeFile file = f.whole("x", 0664);
+  file.node.uid = 1000;
+  file.node.gid = 1000;
+  file.atime = 11;
+  file.mtime = 22;
+  auto attr = f.run(f.store->write_file("f", file));
+  EXPECT_EQ(attr->mode, 0664u);
+  EXPECT_EQ(attr->uid, 1000u);
+  EXPECT_EQ(attr->mtime, 22);
+  EXPECT_TRUE(f.run(f.store->write_file("f", f.whole("y"))).failed_with(Errc::Exists));
+  EXPECT_EQ(f.tree.content("/base/f"), "x");
+  WholeFile again = f.whole("longer than before");
+  again.replace = true;
+  EXPECT_EQ(f.run(f.store->write_file("f", again))->size, 18u);
+}
+
+TEST(CompoundLane, a_full_disk_is_told_as_that) {
+  Fixture f;
+  f.tree.capacity = 10;
+  EXPECT_TRUE(f.run(f.store->write_file("f", f.whole(std::string(100, 'x')))).failed_with(Errc::NoSpace));
+}
+
+TEST(CompoundLane, long_directories_are_listed_to_their_end) {
+  Fixture f;
+  for (int i = 0; i < 1000; ++i) f.tree.put(fmt::format("/base/f{}", i), "");
+  EXPECT_EQ(f.run(f.store->list("", Urgency::Now))->size(), 1000u);
+}
+
+TEST(CompoundLane, a_store_without_further_channels_does_every_job_in_steps) {
+  Fixture f(Personality(), 1, 0);
+  EXPECT_FALSE(f.lane_is_on());
+  f.tree.put("/base/f", "content");
+  EXPECT_EQ(as_text(f.run(f.store->read_file("f", 100, 7, Urgency::Now))->data.span()), "content");
+  EXPECT_TRUE(f.run(f.store->read_file("f", 100, 7, Urgency::Ahead)).failed_with(Errc::Busy));
+  EXPECT_TRUE(f.run(f.store->write_file("g", f.whole("new", 0600))).ok());
+  EXPECT_EQ(f.tree.content("/base/g"), "new");
+}
+
+TEST(CompoundLane, is_not_used_with_servers_that_answer_out_of_order) {
+  Personality personality;
+  personality.out_of_order = true;
+  for (std::uint64_t seed = 1; seed < 20; ++seed) {
+    Fixture f(personality, seed);
+    EXPECT_FALSE(f.lane_is_on()) << seed;
+    EXPECT_TRUE(f.run(f.store->write_file("g", f.whole("new"))).ok());
+    EXPECT_EQ(f.tree.content("/base/g"), "new");
+  }
+}
+
+rt::Task<void> expect_written(RemoteStore* store, std::string name, WholeFile file) {
+  auto attr = co_await store->write_file(name, file);
+  EXPECT_TRUE(attr.ok()) << name << (attr.ok() ? "" : attr.error().message());
+}
+
+/// The bytes of one file must never stay in another, whatever the order in which the server serves the opens.
+TEST(CompoundLane, goes_off_and_puts_everything_right_when_opens_overtake_each_other) {
+  Personality personality;
+  personality.opens_overtake = true;
+  int switched_off = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    Fixture f(personality, seed);
+    for (int round = 0; round < 3; ++round) {
+      rt::Scope scope(f.loop);
+      for (int i = 0; i < 20; ++i) {
+        const std::string name = fmt::format("f{}-{}", round, i);
+        scope.spawn(expect_written(f.store.get(), name, f.whole("content of " + name)));
+      }
+      f.run(scope.join());
+    }
+    for (int round = 0; round < 3; ++round)
+      for (int i = 0; i < 20; ++i) {
+        const std::string name = fmt::format("f{}-{}", round, i);
+        ASSERT_EQ(f.tree.content("/base/" + name), "content of " + name) << "seed " << seed;
+      }
+    switched_off += f.lane_is_on() ? 0 : 1;
+  }
+  EXPECT_GT(switched_off, 190);
+}
+
+rt::Task<void> any_job(RemoteStore* store, SimLoop* loop, std::map<std::string, std::string>* model, int number) {
+  const std::string fresh = fmt::format("n{}", number);
+  const std::string content = fmt::format("{} has {}", fresh, std::string(loop->pick(50), 'c'));
+  WholeFile file;
+  file.node.mode = 0644;
+  file.data = std::make_shared<const Buffer>(Buffer::copy_of(as_bytes(content)));
+  switch (loop->pick(6)) {
+    case 0: {
+      auto made = co_await store->write_file(fresh, file);
+      EXPECT_TRUE(made.ok());
+      (*model)[fresh] = content;
+      co_return;
+    }
+    case 1: {
+      auto refused = co_await store->write_file("taken", file);
+      EXPECT_TRUE(refused.failed_with(Errc::Exists));
+      co_return;
+    }
+    case 2: {
+      auto missing = co_await store->read_file("missing", 100, 10, Urgency::Now);
+      EXPECT_TRUE(missing.failed_with(Errc::NotFound));
+      co_return;
+    }
+    case 3: {
+      auto kept = co_await store->read_file("taken", 100, 10, Urgency::Now);
+      EXPECT_EQ(as_text(kept->data.span()), "taken's own");
+      co_return;
+    }
+    case 4: {
+      auto nowhere = co_await store->write_file("nodir/" + fresh, file);
+      EXPECT_FALSE(nowhere.ok());
+      co_return;
+    }
+    default: {
+      auto made = co_await store->write_file(fresh, file);
+      EXPECT_TRUE(made.ok());
+      auto longer = co_await store->append_file(fresh, file.data);
+      EXPECT_TRUE(longer.ok());
+      (*model)[fresh] = content + content;
+    }
+  }
+}
+
+/// PLYFS_LANE_UNITS sets how many (10^6 in the long run, see CONTRIBUTING.md).
+TEST(CompoundLane, units_that_fail_never_touch_other_files) {
+  const char* const wanted = std::getenv("PLYFS_LANE_UNITS");
+  const int units = wanted ? std::atoi(wanted) : 5000;
+  Fixture f;
+  f.tree.put("/base/taken", "taken's own");
+  std::map<std::string, std::string> model;
+  int number = 0;
+  while (number < units) {
+    rt::Scope scope(f.loop);
+    for (int i = 0; i < 100; ++i) scope.spawn(any_job(f.store.get(), &f.loop, &model, number++));
+    f.run(scope.join());
+    for (const auto& [name, content] : model) ASSERT_EQ(f.tree.content("/base/" + name), content);
+    for (const auto& [name, content] : model) f.tree.unlink("/base/" + name);
+    model.clear();
+  }
+  EXPECT_TRUE(f.lane_is_on());
+  EXPECT_EQ(f.tree.content("/base/taken"), "taken's own");
+}
+
+}  // namespace
+}  // namespace ply::store
