@@ -14,6 +14,7 @@
 #include <charconv>
 
 #include "os/fd_stream.h"
+#include "rt/scope.h"
 #include "ssh/child_stream.h"
 
 namespace ply::ssh {
@@ -56,28 +57,64 @@ AddressList resolve(const std::string& host, const std::string& port) {
 SshDialer::SshDialer(os::UvLoop& loop, SshOptions options, std::shared_ptr<Secret> secret, Logger& log)
     : loop_(loop), options_(std::move(options)), secret_(std::move(secret)), log_(log) {}
 
-rt::Task<StreamResult> SshDialer::dial() {
+rt::Task<void> SshDialer::look_at_config() {
+  if (std::exchange(looked_, true)) co_return;
+  rt::Scope scope(loop_);
+  auto asking = rt::start(scope, query_config(&loop_, config_query(options_)));
+  auto asking_defaults = rt::start(scope, query_config(&loop_, default_query(options_)));
+  co_await scope.join();
+  const std::optional<SshConfig> config = co_await asking.join();
+  const std::optional<SshConfig> defaults = co_await asking_defaults.join();
+  if (!config) co_return;
+  if (defaults) cipher_argument_ = ssh::cipher_argument(*config, *defaults);
+  const auto own = config->find("controlpath");
+  users_own_master_ = own != config->end() && own->second != "none";
+  if (users_own_master_) co_return;
+  auto socket = ControlSocket::make();
+  if (socket) socket_ = std::move(*socket);
+  else log_.info("one channel only: {}", socket.error().message());
+}
+
+Result<std::unique_ptr<rt::ByteStream>> SshDialer::run_ssh(std::vector<std::string> first_arguments,
+                                                           std::vector<std::string> environment) {
   SshOptions options = options_;
+  // ssh takes the first value it sees of each keyword.
+  options.arguments.insert(options.arguments.begin(), first_arguments.begin(), first_arguments.end());
   os::SpawnOptions spawn;
-  spawn.environment = child_environment();
-  if (secret_) {
-    if (!askpass_) {
-      askpass_ = std::make_unique<AskpassServer>(loop_, *secret_);
-      PLY_CO_CHECK(listening, askpass_->listen());
-    }
-    for (std::string& variable : askpass_->environment()) spawn.environment.push_back(std::move(variable));
-    options.arguments.push_back("-oNumberOfPasswordPrompts=1");
-  }
-  PLY_CO_TRY(argv, build_command(options));
+  spawn.environment = std::move(environment);
+  PLY_TRY(argv, build_command(options));
   spawn.argv = std::move(argv);
   if (log_.enabled(LogLevel::Debug)) {
     std::string line;
     for (const std::string& word : spawn.argv) line += " <" + word + ">";
     log_.debug("running{}", line);
   }
-  auto stream = ChildStream::spawn(loop_, std::move(spawn), options_.destination, log_);
-  if (!stream) co_return std::move(stream).error();
-  co_return StreamResult(std::move(*stream));
+  PLY_TRY(stream, ChildStream::spawn(loop_, std::move(spawn), options_.destination, log_));
+  return std::unique_ptr<rt::ByteStream>(std::move(stream));
+}
+
+rt::Task<StreamResult> SshDialer::dial() {
+  co_await look_at_config();
+  std::vector<std::string> arguments;
+  if (socket_) arguments = socket_->master_arguments();
+  if (cipher_argument_) arguments.push_back(*cipher_argument_);
+  std::vector<std::string> environment = child_environment();
+  if (secret_) {
+    if (!askpass_) {
+      askpass_ = std::make_unique<AskpassServer>(loop_, *secret_);
+      PLY_CO_CHECK(listening, askpass_->listen());
+    }
+    for (std::string& variable : askpass_->environment()) environment.push_back(std::move(variable));
+    arguments.push_back("-oNumberOfPasswordPrompts=1");
+  }
+  co_return run_ssh(std::move(arguments), std::move(environment));
+}
+
+rt::Task<StreamResult> SshDialer::dial_lane() {
+  std::vector<std::string> arguments;
+  if (socket_) arguments = socket_->joining_arguments();
+  else arguments = {"-oBatchMode=yes", "-oLogLevel=QUIET"};  // over the user's master
+  co_return run_ssh(std::move(arguments), child_environment());
 }
 
 LocalServerDialer::LocalServerDialer(os::UvLoop& loop, std::string program, Logger& log)

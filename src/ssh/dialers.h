@@ -10,23 +10,37 @@
 #include "rt/byte_stream.h"
 #include "ssh/askpass.h"
 #include "ssh/command.h"
+#include "ssh/control_socket.h"
+#include "ssh/ssh_config.h"
 
 namespace ply::ssh {
 
-/// Runs ssh. A ControlMaster of the user's own is reused by ssh itself, agent and config likewise. `secret` (may be
-/// null) answers a password prompt.
+/// Runs ssh. Its config, agent and known hosts are the user's, a ControlMaster of the user's own is reused by ssh
+/// itself. Where the user has none, the first ssh is a private one for the lanes. `secret` (may be null) answers a
+/// password prompt.
 class SshDialer final : public rt::Dialer {
  public:
   SshDialer(os::UvLoop& loop, SshOptions options, std::shared_ptr<Secret> secret, Logger& log);
   rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial() override;
+  bool has_lanes() const override { return socket_ != nullptr || users_own_master_; }
+  rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial_lane() override;
   std::string name() const override { return options_.destination; }
 
  private:
+  /// Finds out, once, what the user's configuration leaves open.
+  rt::Task<void> look_at_config();
+  Result<std::unique_ptr<rt::ByteStream>> run_ssh(std::vector<std::string> first_arguments,
+                                                  std::vector<std::string> environment);
+
   os::UvLoop& loop_;
   SshOptions options_;
   std::shared_ptr<Secret> secret_;
   std::unique_ptr<AskpassServer> askpass_;
   Logger& log_;
+  bool looked_ = false;
+  bool users_own_master_ = false;
+  std::unique_ptr<ControlSocket> socket_;
+  std::optional<std::string> cipher_argument_;
 };
 
 /// A local sftp-server program on a socket pair: no ssh, no server.
@@ -35,6 +49,8 @@ class LocalServerDialer final : public rt::Dialer {
   /// `program`: a path; empty means the first of the usual places that exists.
   LocalServerDialer(os::UvLoop& loop, std::string program, Logger& log);
   rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial() override;
+  bool has_lanes() const override { return true; }
+  rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial_lane() override { return dial(); }
   std::string name() const override { return "local"; }
 
  private:

@@ -228,15 +228,15 @@ CompoundLane::Outcome<Attr> CompoundLane::outcome_of_write(Result<std::vector<Re
   return out;
 }
 
-rt::Task<CompoundLane::Outcome<Attr>> CompoundLane::write(Write what, ByteSpan data) {
+rt::Task<CompoundLane::Outcome<Attr>> CompoundLane::write(Write what, std::shared_ptr<const Buffer> data) {
   std::vector<Request> unit;
   if (what.begin == Begin::Create)
     unit.push_back(sftp::make_open(what.path, sftp::kOpenWrite | sftp::kOpenCreate | sftp::kOpenExclusive, what.mode));
   else unit.push_back(sftp::make_open(what.path, sftp::kOpenWrite | sftp::kOpenTruncate, std::nullopt));
   const std::size_t piece = session_->max_write();
   std::size_t writes = 0;
-  for (std::size_t offset = 0; offset < data.size(); offset += piece, ++writes)
-    unit.push_back(sftp::make_write(kHandle, offset, data.subspan(offset, std::min(piece, data.size() - offset))));
+  for (std::size_t offset = 0; offset < data->size(); offset += piece, ++writes)
+    unit.push_back(sftp::make_write(kHandle, offset, data->span().subspan(offset, std::min(piece, data->size() - offset))));
   for (const AttrChange& change : what.changes) unit.push_back(sftp::make_fsetstat(kHandle, change));
   unit.push_back(sftp::make_simple(PacketType::Fstat, kHandle));
   unit.push_back(sftp::make_simple(PacketType::Close, kHandle));
@@ -246,15 +246,15 @@ rt::Task<CompoundLane::Outcome<Attr>> CompoundLane::write(Write what, ByteSpan d
   co_return std::move(out);
 }
 
-rt::Task<CompoundLane::Outcome<Attr>> CompoundLane::append(std::string path, ByteSpan data) {
+rt::Task<CompoundLane::Outcome<Attr>> CompoundLane::append(std::string path, std::shared_ptr<const Buffer> data) {
   while (alone_) co_await changed_.wait();
   alone_ = true;
   while (under_way_ > 0) co_await changed_.wait();
   std::vector<Request> unit;
   unit.push_back(sftp::make_open(path, sftp::kOpenWrite | sftp::kOpenAppend, std::nullopt));
   // One request: a part of it could not be told from the whole afterwards.
-  assert(data.size() <= session_->max_write());
-  unit.push_back(sftp::make_write(kHandle, 0, data));
+  assert(data->size() <= session_->max_write());
+  unit.push_back(sftp::make_write(kHandle, 0, data->span()));
   unit.push_back(sftp::make_simple(PacketType::Fstat, kHandle));
   unit.push_back(sftp::make_simple(PacketType::Close, kHandle));
   auto replies = co_await run(std::move(unit), 0, Company::Alone);

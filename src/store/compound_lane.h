@@ -76,11 +76,10 @@ class CompoundLane {
     std::vector<AttrChange> changes;
   };
   /// A whole file. The attributes are those after it all; a change that is refused does not fail the job.
-  /// `data` must outlive the call.
-  rt::Task<Outcome<Attr>> write(Write what, ByteSpan data);
+  rt::Task<Outcome<Attr>> write(Write what, std::shared_ptr<const Buffer> data);
   /// Adds to the end of a file. Can't be done again, so it waits until it is alone on the lane, and others wait for it:
   /// then a handle that was guessed wrong has no other file behind it and nothing was written.
-  rt::Task<Outcome<Attr>> append(std::string path, ByteSpan data);
+  rt::Task<Outcome<Attr>> append(std::string path, std::shared_ptr<const Buffer> data);
 
  private:
   CompoundLane(rt::Loop& loop, std::shared_ptr<Session> session, Options options, Logger& log);

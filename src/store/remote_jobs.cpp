@@ -137,7 +137,7 @@ rt::Task<Result<Attr>> RemoteStore::write_file(std::string path, WholeFile file)
     times.mtime = file.mtime;
     job.changes.push_back(times);
   }
-  auto outcome = co_await lane->write(std::move(job), file.data->span());
+  auto outcome = co_await lane->write(std::move(job), file.data);
   if (!outcome.answer) {
     // What this unit, or another one behind a wrong handle, did to the file is put right by writing it again: ours to
     // replace if the server said that it was made.
@@ -159,7 +159,7 @@ rt::Task<Result<Attr>> RemoteStore::append_file(std::string path, std::shared_pt
   const auto lane = lanes_.compound(Urgency::Now);
   if (!lane || data->size() > max_job_size()) co_return co_await Store::append_file(std::move(path), std::move(data));
   const std::string full = full_path(path);
-  auto outcome = co_await lane->append(full, data->span());
+  auto outcome = co_await lane->append(full, data);
   // Alone on its lane, a unit with a wrong guess has written nothing.
   if (!outcome.answer) co_return co_await Store::append_file(std::move(path), std::move(data));
   if (*outcome.answer) co_return std::move(*outcome.answer);

@@ -36,7 +36,7 @@ def free_port(family=socket.AF_INET, address="127.0.0.1"):
 class Server:
     """An sshd with keys and configuration of its own."""
 
-    def __init__(self, directory, subsystem=SFTP_SERVER):
+    def __init__(self, directory, subsystem=SFTP_SERVER, extra=""):
         self.dir = Path(directory)
         self.port = free_port()
         for name in ("host_key", "user_key"):
@@ -46,7 +46,7 @@ class Server:
         (self.dir / "sshd_config").write_text(
             f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.dir}/host_key\nPidFile none\nStrictModes no\n"
             f"UsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\nMaxStartups 100\n"
-            f"AuthorizedKeysFile {self.dir}/authorized_keys\nSubsystem sftp {subsystem}\n")
+            f"AuthorizedKeysFile {self.dir}/authorized_keys\nSubsystem sftp {subsystem}\n{extra}")
         os.makedirs("/run/sshd", exist_ok=True)
         self.process = subprocess.Popen(["/usr/sbin/sshd", "-D", "-f", self.dir / "sshd_config", "-E", self.dir / "sshd.log"])
         wait_until(self._answers, what="sshd")
@@ -57,6 +57,9 @@ class Server:
     def _answers(self):
         with socket.socket() as s:
             return s.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def logins(self):
+        return (self.dir / "sshd.log").read_text().count("Accepted publickey")
 
     def options(self):
         return ["-p", str(self.port), "-o", f"IdentityFile={self.dir}/user_key", "-o", "IdentitiesOnly=yes",
@@ -175,10 +178,10 @@ def make_server(tmp_path):
     """Further servers, for tests that need a special one."""
     started = []
 
-    def make(subsystem=SFTP_SERVER):
+    def make(subsystem=SFTP_SERVER, extra=""):
         directory = tmp_path / f"sshd{len(started)}"
         directory.mkdir()
-        started.append(Server(directory, subsystem))
+        started.append(Server(directory, subsystem, extra))
         return started[-1]
 
     yield make

@@ -104,11 +104,37 @@ def test_the_parent_of_a_background_mount_reports_the_failure(lab):
 
 def test_a_lost_connection_ends_the_mount_with_status_1(lab):
     with lab.mount(expect_exit=1) as mount:
+        # The first ssh holds the login, the others are channels over it.
         children = subprocess.run(["pgrep", "-P", str(mount.process.pid)], capture_output=True, text=True).stdout.split()
-        assert len(children) == 1
         os.kill(int(children[0]), signal.SIGKILL)
         assert mount.process.wait(20) == 1
         assert not mount.is_mounted()
+
+
+def ssh_children(mount):
+    return subprocess.run(["pgrep", "-P", str(mount.process.pid), "-x", "ssh"], capture_output=True, text=True).stdout.split()
+
+
+def test_lanes_are_channels_of_one_login(lab, make_server):
+    server = make_server()
+    (lab.src / "f").write_text("x")
+    with lab.mount(server=server) as mount:
+        wait_until(lambda: len(ssh_children(mount)) == 4, what="the lanes")
+        assert (lab.mnt / "f").read_text() == "x"
+        (lab.mnt / "g").write_text("y")
+        assert (lab.src / "g").read_text() == "y"
+    assert server.logins() == 1
+
+
+def test_a_server_that_allows_one_channel_only_is_served_with_one(lab, make_server):
+    server = make_server(extra="MaxSessions 1\n")
+    (lab.src / "f").write_text("x")
+    with lab.mount(server=server) as mount:
+        assert (lab.mnt / "f").read_text() == "x"
+        (lab.mnt / "g").write_text("y")
+        wait_until(lambda: len(ssh_children(mount)) == 1, what="refused lanes ending")
+        assert (lab.src / "g").read_text() == "y"
+    assert server.logins() == 1
 
 
 def test_delay_connect_mounts_a_host_that_does_not_exist_and_connects_when_used(lab):

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "ssh/ssh_config.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
+#include "base/path.h"
+#include "os/child_process.h"
+#include "os/fd_stream.h"
+
+namespace ply::ssh {
+
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(5);
+constexpr std::size_t kMaxAnswer = 256 * 1024;
+
+bool has_aes_instructions() {
+#if defined(__x86_64__) || defined(__i386__)
+  return __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul");
+#elif defined(__aarch64__)
+  return (getauxval(AT_HWCAP) & HWCAP_AES) != 0 && (getauxval(AT_HWCAP) & HWCAP_PMULL) != 0;
+#else
+  return false;
+#endif
+}
+
+std::string read_to_end(int fd) {
+  std::string text;
+  char chunk[4096];
+  while (text.size() < kMaxAnswer) {
+    const ssize_t got = ::read(fd, chunk, sizeof chunk);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(chunk, static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
+bool is_openssh(const std::vector<std::string>& argv) {
+  return !argv.empty() && name_of(argv.front()) == "ssh";
+}
+
+}  // namespace
+
+std::vector<std::string> config_query(const SshOptions& options) {
+  auto argv = split_words(options.command);
+  if (!argv || !is_openssh(*argv)) return {};
+  argv->push_back("-G");
+  argv->insert(argv->end(), options.arguments.begin(), options.arguments.end());
+  argv->insert(argv->end(), {"--", options.destination});
+  return std::move(*argv);
+}
+
+std::vector<std::string> default_query(const SshOptions& options) {
+  const auto argv = split_words(options.command);
+  if (!argv || !is_openssh(*argv)) return {};
+  return {argv->front(), "-G", "-F", "/dev/null", "--", options.destination};
+}
+
+SshConfig parse_config(std::string_view text) {
+  SshConfig config;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::size_t space = line.find(' ');
+    if (space != std::string_view::npos) config.emplace(line.substr(0, space), line.substr(space + 1));
+  }
+  return config;
+}
+
+rt::Task<std::optional<SshConfig>> query_config(os::UvLoop* loop, std::vector<std::string> command_line) {
+  if (command_line.empty()) co_return std::nullopt;
+  auto answer = os::make_pipe();
+  auto messages = os::make_pipe();  // what ssh has to say comes again when it connects
+  if (!answer || !messages) co_return std::nullopt;
+  os::SpawnOptions spawn;
+  spawn.argv = std::move(command_line);
+  spawn.environment = child_environment();
+  spawn.stdout_fd = answer->write.get();
+  spawn.stderr_fd = messages->write.get();
+  auto child = os::ChildProcess::spawn(*loop, spawn);
+  if (!child) co_return std::nullopt;
+  answer->write = os::UniqueFd();
+  const rt::TimerId impatience = loop->after(kPatience, [ssh = child->get()] { ssh->kill(SIGKILL); });
+  std::function<std::string()> read = [fd = answer->read.get()] { return read_to_end(fd); };
+  const std::string text = co_await loop->run_blocking(std::move(read));
+  const os::ExitStatus status = co_await (*child)->wait();
+  loop->cancel(impatience);
+  if (status.code != 0 || status.signal != 0) co_return std::nullopt;
+  co_return parse_config(text);
+}
+
+std::optional<std::string> cipher_argument(const SshConfig& config, const SshConfig& defaults) {
+  const auto chosen = config.find("ciphers");
+  const auto usual = defaults.find("ciphers");
+  if (chosen == config.end() || usual == defaults.end() || chosen->second != usual->second) return std::nullopt;
+  if (!has_aes_instructions() || chosen->second.find("aes128-gcm@openssh.com") == std::string::npos)
+    return std::nullopt;
+  return "-oCiphers=^aes128-gcm@openssh.com,aes256-gcm@openssh.com";
+}
+
+}  // namespace ply::ssh

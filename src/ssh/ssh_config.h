@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "os/uv_loop.h"
+#include "ssh/command.h"
+
+namespace ply::ssh {
+
+/// What ssh would do for a destination under the user's configuration and arguments: `ssh -G`, keyword (lower case) to
+/// value.
+using SshConfig = std::map<std::string, std::string, std::less<>>;
+
+/// Asks ssh; nothing if it does not know -G (before OpenSSH 6.8) or does not answer within seconds. Only for an
+/// ssh_command whose program is called "ssh": others may take -G for anything.
+rt::Task<std::optional<SshConfig>> query_config(os::UvLoop* loop, std::vector<std::string> command_line);
+/// The command line for query_config; empty where it must not be asked.
+std::vector<std::string> config_query(const SshOptions& options);
+/// The same for ssh's own defaults, without any configuration.
+std::vector<std::string> default_query(const SshOptions& options);
+
+SshConfig parse_config(std::string_view text);
+
+/// The argument that puts AES-GCM before chacha20-poly1305, or nothing: on processors with AES instructions it is about
+/// twice as fast, and ssh's default order does not know the processor. Only where the user left ciphers alone.
+std::optional<std::string> cipher_argument(const SshConfig& config, const SshConfig& defaults);
+
+}  // namespace ply::ssh
