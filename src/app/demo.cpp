@@ -32,19 +32,21 @@ void make_sample(const fs::path& directory) {
 /// read them, since every operation before has returned.
 class Prices {
  public:
-  explicit Prices(const WireMeter& meter) : meter_(meter) {}
+  Prices(const WireMeter& wire, const OperationMeter& operations) : wire_(wire), operations_(operations) {}
 
   template <class Step>
   bool show(std::string_view what, Step step) {
     settle();
-    const WireCounters before = meter_.counters();
+    const WireCounters before = wire_.counters();
+    const std::uint64_t trips_before = operations_.total().round_trips;
     const auto start = std::chrono::steady_clock::now();
     const bool worked = step();
     const auto took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start);
     settle();
-    const WireCounters after = meter_.counters();
-    fmt::print("  {:<44} {:>3} round trips, {:>3} requests, {:>7.2f} ms{}\n", what, after.flights - before.flights,
-               after.requests - before.requests, took.count(), worked ? "" : "   FAILED");
+    const WireCounters after = wire_.counters();
+    fmt::print("  {:<44} {:>3} round trips, {:>3} requests, {:>7.2f} ms{}\n", what,
+               operations_.total().round_trips - trips_before, after.requests - before.requests, took.count(),
+               worked ? "" : "   FAILED");
     std::fflush(stdout);
     return worked;
   }
@@ -52,7 +54,8 @@ class Prices {
  private:
   // What follows a reply (closing a handle) belongs to the step that caused it.
   static void settle() { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
-  const WireMeter& meter_;
+  const WireMeter& wire_;
+  const OperationMeter& operations_;
 };
 
 std::string read_file(const fs::path& path) {
@@ -77,8 +80,8 @@ bool list(const fs::path& directory, std::size_t expected) {
   return !failure && count == expected;
 }
 
-bool show_all(const fs::path& mount, const fs::path& sample, const WireMeter& meter) {
-  Prices prices(meter);
+bool show_all(const fs::path& mount, const fs::path& sample, const WireMeter& wire, const OperationMeter& operations) {
+  Prices prices(wire, operations);
   bool good = true;
   good &= prices.show("list a directory with all attributes", [&] { return list(mount, 2); });
   good &= prices.show("list it again", [&] { return list(mount, 2); });
@@ -120,13 +123,15 @@ int run_demo() {
   fmt::print("plyfs demo: {} through a local sftp-server, mounted on {}\n\n", sample.string(), mount.string());
   std::fflush(stdout);
   WireMeter meter;
+  OperationMeter operations;
   bool good = false;
   std::thread user;
   MountHooks hooks;
   hooks.meter = &meter;
+  hooks.operations = &operations;
   hooks.on_mounted = [&] {
     user = std::thread([&] {
-      good = show_all(mount, sample, meter);
+      good = show_all(mount, sample, meter, operations);
       // The engine ends as at Ctrl-C.
       kill(getpid(), SIGTERM);
     });

@@ -30,7 +30,8 @@ class MountRun {
         hooks_(hooks),
         log_(plan.debug ? LogLevel::Debug : LogLevel::Warning),
         scope_(loop_),
-        meter_(hooks.meter ? *hooks.meter : own_meter_) {}
+        meter_(hooks.meter ? *hooks.meter : own_meter_),
+        operations_(hooks.operations ? *hooks.operations : own_operations_) {}
 
   int run() {
     if (plan_.foreground || plan_.verbose) log_.set_least(plan_.debug ? LogLevel::Debug : LogLevel::Info);
@@ -50,6 +51,7 @@ class MountRun {
   rt::Task<Status> try_bring_up();
   rt::Task<void> take_down();
   std::vector<std::string> mount_options() const;
+  void log_costs();
   void begin_end(int exit_status);
   void on_signal();
 
@@ -61,6 +63,8 @@ class MountRun {
   rt::Scope scope_;
   WireMeter own_meter_;
   WireMeter& meter_;
+  OperationMeter own_operations_;
+  OperationMeter& operations_;
   std::shared_ptr<ssh::Secret> secret_;
   store::RemoteStore* remote_ = nullptr;  // owned by the branch
   std::unique_ptr<vfs::FileSystem> files_;
@@ -171,7 +175,7 @@ rt::Task<Status> MountRun::try_bring_up() {
   if (ending_) co_return Errc::Cancelled;
   auto tree = std::make_unique<merge::Tree>(std::move(branch_));
   files_ = std::make_unique<vfs::FileSystem>(loop_, std::move(tree), plan_.files, log_);
-  session_ = std::make_unique<fuse::Session>(loop_, *files_, log_);
+  session_ = std::make_unique<fuse::Session>(loop_, *files_, log_, operations_);
   Status mounted = session_->mount(mount_options(), mount_point);
   if (!mounted) co_return std::move(mounted);
   mounted_ = true;
@@ -196,6 +200,14 @@ rt::Task<void> MountRun::bring_up() {
   begin_end(1);
 }
 
+/// What the kernel's requests cost, for who watches with -o debug.
+void MountRun::log_costs() {
+  for (const auto& [operation, cost] : operations_.costs())
+    log_.debug("{}: {} requests, {} round trips, at most {}", operation, cost.requests, cost.round_trips, cost.most);
+  const WireCounters& wire = meter_.counters();
+  log_.debug("sent {} requests of {} bytes, received {} bytes", wire.requests, wire.bytes_sent, wire.bytes_received);
+}
+
 void MountRun::begin_end(int exit_status) {
   if (ending_) return;
   ending_ = true;
@@ -213,6 +225,7 @@ rt::Task<void> MountRun::take_down() {
     session_->unmount();
     co_await session_->finish();
   }
+  log_costs();
   if (files_) {
     std::vector<Error> failures = co_await files_->shut_down();
     for (const Error& failure : failures) log_.problem("not written: {}", failure.message());

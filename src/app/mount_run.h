@@ -17,6 +17,7 @@ struct MountHooks {
   /// Called on the engine thread when the mount stands.
   std::function<void()> on_mounted;
   WireMeter* meter = nullptr;
+  OperationMeter* operations = nullptr;
 };
 /// The same in the foreground, observed.
 int run_mount_with(const MountPlan& plan, const MountHooks& hooks);

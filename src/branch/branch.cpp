@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "branch/branch.h"
 
+#include <algorithm>
+
 #include "base/path.h"
 
 namespace ply::branch {
@@ -10,6 +12,13 @@ using store::Follow;
 namespace {
 // A file that is being written all the time changes with every answer; then the last one has to do.
 constexpr int kMaxTries = 3;
+
+ahead::WalkPlanner::Options walk_options(const BranchOptions& options) {
+  ahead::WalkPlanner::Options out;
+  // What is read ahead is kept for its reader; without caching there is nowhere to keep it.
+  if (options.cache.attr_timeout > rt::Duration::zero()) out.max_file_size = 128 * 1024;
+  return out;
+}
 }  // namespace
 
 Branch::Branch(rt::Loop& loop, std::unique_ptr<store::Store> store, BranchOptions options, Logger& log)
@@ -18,7 +27,25 @@ Branch::Branch(rt::Loop& loop, std::unique_ptr<store::Store> store, BranchOption
       options_(options),
       log_(log),
       names_(loop, options.cache),
-      dirty_budget_(loop, options.dirty_budget) {}
+      dirty_budget_(loop, options.dirty_budget),
+      data_([this] { return options_.memory - std::min(options_.memory, dirty_budget_.in_use()); }),
+      background_(loop),
+      walk_(walk_options(options)) {}
+
+rt::Task<void> Branch::shut_down() {
+  co_await store_->shut_down();
+  co_await background_.join();
+}
+
+rt::Task<void> Branch::settle_below(std::string path) {
+  for (;;) {
+    const auto next = pending_.lower_bound(path);
+    auto found = next;
+    while (found != pending_.end() && !is_at_or_below(found->first, path)) ++found;
+    if (found == pending_.end()) co_return;
+    co_await found->second->drain();
+  }
+}
 
 Result<std::string> Branch::outward(const std::string& path) const {
   if (name_of(path).size() > kNameMax || path.size() > kPathMax) return Errc::NameTooLong;
@@ -35,6 +62,9 @@ Result<Attr> Branch::inward(Attr attr) const {
 // --- looking ---
 
 std::optional<Result<KnownAttr>> Branch::known(const std::string& path) {
+  // The server does not know yet of what is pending.
+  if (const auto pending = pending_.find(path); pending != pending_.end())
+    return KnownAttr{pending->second->pending_attr(), rt::Duration::zero()};
   if (const auto attr = names_.attr(path)) return KnownAttr{*attr, names_.attr_validity(path)};
   if (names_.is_absent(path)) return Result<KnownAttr>(Errc::NotFound);
   return std::nullopt;
@@ -43,6 +73,14 @@ std::optional<Result<KnownAttr>> Branch::known(const std::string& path) {
 rt::Task<Result<KnownAttr>> Branch::stat(std::string path) {
   if (auto answer = known(path)) co_return std::move(*answer);
   PLY_CO_TRY(remote, outward(path));
+  if (!path.empty()) {
+    const std::string parent(parent_of(path));
+    note_lookup(parent);
+    const bool was_under_way = co_await wait_for(&listings_under_way_, parent);
+    if (was_under_way) {
+      if (auto answer = known(path)) co_return std::move(*answer);
+    }
+  }
   auto asked = names_.ticket();
   auto attr = co_await ask(path, remote);
   // What this mount did to the name meanwhile (a rename over it, say) may have made the answer one about another file.
@@ -74,11 +112,7 @@ rt::Task<Result<Attr>> Branch::ask(std::string path, std::string remote) {
   co_return std::move(attr);
 }
 
-rt::Task<Result<std::vector<store::DirEntry>>> Branch::list(std::string path) {
-  if (auto entries = names_.listing(path)) co_return std::move(*entries);
-  PLY_CO_TRY(remote, outward(path));
-  const auto asked = names_.ticket();
-  PLY_CO_TRY(entries, co_await store_->list(remote, store::Urgency::Now));
+std::vector<store::DirEntry> Branch::localize(std::vector<store::DirEntry> entries) const {
   std::vector<store::DirEntry> local;
   local.reserve(entries.size());
   for (store::DirEntry& entry : entries) {
@@ -93,7 +127,23 @@ rt::Task<Result<std::vector<store::DirEntry>>> Branch::list(std::string path) {
     else entry.attr = *attr;
     local.push_back(std::move(entry));
   }
+  return local;
+}
+
+rt::Task<Result<std::vector<store::DirEntry>>> Branch::list(std::string path) {
+  fetch(walk_.directory_wanted(path, seconds_now()));
+  if (auto entries = names_.listing(path)) co_return std::move(*entries);
+  const bool was_under_way = co_await wait_for(&listings_under_way_, path);
+  if (was_under_way) {
+    if (auto entries = names_.listing(path)) co_return std::move(*entries);
+  }
+  PLY_CO_TRY(remote, outward(path));
+  co_await settle_below(path);
+  const auto asked = names_.ticket();
+  PLY_CO_TRY(entries, co_await store_->list(remote, store::Urgency::Now));
+  std::vector<store::DirEntry> local = localize(std::move(entries));
   names_.put_listing(path, local, asked);
+  plan_from_listing(path, local);
   co_return std::move(local);
 }
 
@@ -113,46 +163,6 @@ rt::Task<Result<std::string>> Branch::read_link(std::string path) {
 rt::Task<Result<FsStats>> Branch::statfs(std::string path) {
   PLY_CO_TRY(remote, outward(path));
   co_return co_await store_->statfs(remote);
-}
-
-// --- files ---
-
-rt::Task<Result<Branch::Opened>> Branch::finish_open(std::string path, store::OpenMode mode, store::Opened opened) {
-  Opened out;
-  auto local = inward(opened.attr);
-  if (!local) {
-    Status closed = co_await opened.file->close();
-    (void)closed;
-    co_return std::move(local).error().during("open", path);
-  }
-  out.attr = *local;
-  out.file = std::make_unique<OpenFile>(*this, std::move(opened.file), mode);
-  co_return std::move(out);
-}
-
-rt::Task<Result<Branch::Opened>> Branch::open(std::string path, store::OpenMode mode) {
-  PLY_CO_TRY(remote, outward(path));
-  const auto asked = names_.ticket();
-  auto opened = co_await store_->open(remote, mode);
-  if (mode.truncate) names_.changed(path);
-  if (!opened) {
-    if (opened.error().is(Errc::NotFound)) names_.removed(path);
-    co_return std::move(opened).error();
-  }
-  auto out = co_await finish_open(path, mode, std::move(*opened));
-  if (out && !mode.truncate) {
-    names_.put_attr(path, out->attr, asked);
-    if (const auto kept = names_.attr(path)) out->attr = *kept;
-  }
-  co_return std::move(out);
-}
-
-rt::Task<Result<Branch::Opened>> Branch::create(std::string path, store::OpenMode mode, store::NewNode node) {
-  PLY_CO_TRY(remote, outward(path));
-  PLY_CO_TRY(opened, co_await store_->create(remote, mode, node, store::Confirm::Attributes));
-  auto out = co_await finish_open(path, mode, std::move(opened));
-  if (out) names_.created(path, out->attr);
-  co_return std::move(out);
 }
 
 // --- names ---
@@ -185,22 +195,41 @@ rt::Task<Result<Attr>> Branch::make_symlink(std::string target, std::string path
 rt::Task<Status> Branch::remove_file(std::string path) {
   PLY_CO_TRY(remote, outward(path));
   Status removed = co_await store_->remove_file(remote);
-  if (removed || removed.error().is(Errc::NotFound)) names_.removed(path);
+  if (removed || removed.error().is(Errc::NotFound)) {
+    names_.removed(path);
+    data_.removed(path);
+  }
   co_return std::move(removed);
 }
 
 rt::Task<Status> Branch::remove_directory(std::string path) {
   PLY_CO_TRY(remote, outward(path));
+  co_await settle_below(path);
   Status removed = co_await store_->remove_directory(remote);
-  if (removed || removed.error().is(Errc::NotFound)) names_.removed(path);
+  if (removed || removed.error().is(Errc::NotFound)) {
+    names_.removed(path);
+    walk_.forget(path);
+  }
   co_return std::move(removed);
 }
 
 rt::Task<Status> Branch::rename(std::string from, std::string to, store::Replace replace) {
   PLY_CO_TRY(source, outward(from));
   PLY_CO_TRY(target, outward(to));
+  co_await settle_below(from);
+  co_await settle_below(to);
+  const auto known = names_.attr(from);
   Status renamed = co_await store_->rename(source, target, replace);
   if (renamed) {
+    const bool is_file = known && !known->is_directory();
+    if (is_file) {
+      data_.renamed(from, to);
+    } else {
+      data_.forget_tree(from);
+      data_.forget_tree(to);
+      walk_.forget(from);
+      walk_.forget(to);
+    }
     names_.renamed(from, to);
   } else {
     // What was believed of the two may be what was wrong.
@@ -235,6 +264,7 @@ rt::Task<Status> Branch::set_attr(std::string path, AttrChange change, Follow fo
   if (!mapped) co_return std::move(mapped);
   Status set = co_await store_->set_attr(remote, change, follow);
   names_.changed(path);  // also after a failure: a part may have been done
+  if (change.size) data_.removed(path);
   co_return std::move(set);
 }
 

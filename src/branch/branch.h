@@ -1,28 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "ahead/walk_planner.h"
 #include "base/log.h"
 #include "branch/charset.h"
 #include "branch/id_map.h"
 #include "branch/open_file.h"
+#include "cache/data_cache.h"
 #include "cache/name_cache.h"
 #include "rt/semaphore.h"
 #include "store/store.h"
 
 namespace ply::branch {
 
-/// Twice an ssh channel's window: enough to keep it full, and little enough that the data is still in the processor's
-/// cache when it goes to ssh (with 32 MiB writing was a fifth slower).
+/// Bytes written and not acknowledged per connection. Twice an ssh channel's window: enough to keep it full, and little
+/// enough that the data is still in the processor's cache when it goes to ssh (with 32 MiB writing was a fifth slower).
+/// A link of more delay carries more at once, see Pace: then half of the memory may be under way.
 constexpr std::uint64_t kDirtyPerConnection = 4 << 20;
 
 struct BranchOptions {
   cache::NameCacheOptions cache;
   writeback::WriterOptions writer;
   std::uint64_t dirty_budget = kDirtyPerConnection;  ///< bytes written and not acknowledged, over all files
+  std::uint64_t memory = 256 << 20;                  ///< for content that is cached, read ahead or not yet written
   bool follow_symlinks = false;                      ///< links are shown as what they point to
 };
 
@@ -59,7 +64,12 @@ class Branch {
     Attr attr;
   };
   rt::Task<Result<Opened>> open(std::string path, store::OpenMode mode);
-  rt::Task<Result<Opened>> create(std::string path, store::OpenMode mode, store::NewNode node);
+  /// How sure the program wants to be that a file is new.
+  enum class Creation {
+    Exclusive,  ///< asked of the server at once: programs use it as a lock
+    Shared      ///< a file that somebody else makes at the same time will do as well
+  };
+  rt::Task<Result<Opened>> create(std::string path, store::OpenMode mode, store::NewNode node, Creation creation);
   rt::Task<Result<Attr>> make_directory(std::string path, store::NewNode node);
   rt::Task<Result<Attr>> make_symlink(std::string target, std::string path, store::NewNode node);
   rt::Task<Status> remove_file(std::string path);
@@ -68,10 +78,21 @@ class Branch {
   rt::Task<Status> link(std::string existing, std::string path);
   rt::Task<Status> set_attr(std::string path, AttrChange change, store::Follow follow);
   rt::Task<Status> sync_directory(std::string path);
-  rt::Task<void> shut_down() { return store_->shut_down(); }
+  rt::Task<void> shut_down();
+
+  /// Sends what is pending at or below the path: its names are about to be looked at, or to change, as a whole.
+  rt::Task<void> settle_below(std::string path);
+  /// True if the content that is known of the open file is still what the attributes say; forgets it if not.
+  void check_content(const std::string& path, const Attr& attr);
+  /// Seconds since 1970 as the server counts them, as far as new files told.
+  std::int64_t server_seconds() const { return loop_.wall_seconds() + clock_ahead_; }
 
   /// The file was changed through an open handle: what is known of `path` is out of date.
   void changed(const std::string& path) { names_.changed(path); }
+  /// A name was made or removed in the directory.
+  void touched(const std::string& directory) { names_.touched(directory, server_seconds()); }
+  /// Attributes that were set here and will be on the server when what is under way has arrived.
+  void expect_attr(const std::string& path, const Attr& attr) { names_.set_own_attr(path, attr); }
   /// Keeps what a handle told of `path`, if nothing changed since `asked`.
   void learn(const std::string& path, const Attr& attr, cache::NameCache::Ticket asked) {
     names_.put_attr(path, attr, asked);
@@ -87,7 +108,36 @@ class Branch {
   Result<Attr> inward(Attr attr) const;
   /// The store's attributes of a path.
   rt::Task<Result<Attr>> ask(std::string path, std::string remote);
-  rt::Task<Result<Opened>> finish_open(std::string path, store::OpenMode mode, store::Opened opened);
+  /// What is known of a regular file, as good as asked now.
+  std::optional<Attr> known_file(const std::string& path);
+  rt::Task<Result<Opened>> open_small(std::string path, std::string remote, Attr known);
+  std::optional<Opened> open_pending(const std::string& path, const store::OpenMode& mode);
+  rt::Task<Result<Opened>> open_attached(std::string path, std::string remote, store::OpenMode mode);
+  rt::Task<void> load_beginning(std::string remote, std::shared_ptr<cache::FileData> data,
+                                cache::FileData::LoadPtr load);
+  std::optional<Opened> create_pending(const std::string& path, const store::OpenMode& mode,
+                                       const store::NewNode& node);
+  Attr expected_attr(const store::NewNode& node, cache::NameCache::Owner owner) const;
+  // What is fetched before it is asked for (branch_ahead.cpp)
+  double seconds_now() const;
+  void fetch(ahead::WalkWish wish);
+  /// The planner's answer to a listing.
+  void plan_from_listing(const std::string& path, const std::vector<store::DirEntry>& entries);
+  rt::Task<void> list_ahead(std::string path);
+  rt::Task<void> read_ahead(std::string path, std::uint64_t size);
+  /// A name in the directory had to be asked for by itself; at the second one the whole directory is.
+  void note_lookup(const std::string& directory);
+  /// Waits for what is being fetched under the key, if anything is.
+  rt::Task<bool> wait_for(std::map<std::string, std::shared_ptr<rt::Event>>* under_way, std::string path);
+  std::vector<store::DirEntry> localize(std::vector<store::DirEntry> entries) const;
+
+  /// The server told these attributes just now: forgets `data` if it is of others, and takes it as being of these from
+  /// now on.
+  void adopt_version(cache::FileData& data, const Attr& attr);
+  cache::ContentVersion version_of(const Attr& attr) const;
+  /// A file that was written here is on the server now. `all_ours`: what is known of its content is all that it has.
+  void settled(const std::optional<std::string>& path, const Attr& attr, bool all_ours);
+  void learn_clock(const Attr& fresh) { clock_ahead_ = fresh.mtime - loop_.wall_seconds(); }
 
   rt::Loop& loop_;
   std::unique_ptr<store::Store> store_;
@@ -97,6 +147,14 @@ class Branch {
   std::unique_ptr<Charset> charset_;
   cache::NameCache names_;
   rt::Semaphore dirty_budget_;
+  cache::DataCache data_;
+  rt::Scope background_;
+  std::map<std::string, OpenFile*> pending_;  // files that are written here and not on the server yet, by path
+  ahead::WalkPlanner walk_;
+  std::map<std::string, std::shared_ptr<rt::Event>> listings_under_way_;
+  std::map<std::string, std::shared_ptr<rt::Event>> reads_under_way_;
+  std::map<std::string, int> lookups_;  // per directory, of names that had to be asked for
+  std::int64_t clock_ahead_ = 0;        // of the server's clock, in seconds
 };
 
 }  // namespace ply::branch

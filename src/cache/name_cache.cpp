@@ -54,6 +54,11 @@ rt::Duration NameCache::attr_validity(const std::string& path) {
   return std::max(entry->attr_expires - loop_.now(), rt::Duration::zero());
 }
 
+rt::TimePoint NameCache::attr_told(const std::string& path) {
+  Entry* const entry = find(path);
+  return entry ? entry->attr_expires - options_.attr_timeout : rt::TimePoint::max();
+}
+
 NameCache::Listing* NameCache::parent_listing(const std::string& path) {
   if (path.empty()) return nullptr;
   const auto parent = entries_.find(std::string(parent_of(path)));
@@ -104,6 +109,12 @@ std::optional<std::string> NameCache::link_target(const std::string& path) {
 }
 
 void NameCache::set_attr(Entry& entry, const Attr& attr) {
+  const Attr& last = entry.last_permissions;
+  if (attr.mode != last.mode || attr.uid != last.uid || attr.gid != last.gid) {
+    entry.creation.reset();
+    entry.writable = false;
+    entry.last_permissions = attr;
+  }
   entry.attr = attr;
   if (attr.nlink != 0) entry.last_links = attr.nlink;
   else entry.attr->nlink = entry.last_links;
@@ -166,6 +177,42 @@ void NameCache::created(const std::string& path, const Attr& attr) {
   touch(parent).changed_at = sequence_;  // a listing that is under way may lack the name
 }
 
+void NameCache::set_own_attr(const std::string& path, const Attr& attr) {
+  Entry& entry = touch(path);
+  entry.changed_at = ++sequence_;
+  set_attr(entry, attr);
+}
+
+void NameCache::touched(const std::string& directory, std::int64_t when) {
+  constexpr rt::Duration kGuessHolds = std::chrono::seconds(1);
+  Entry& entry = touch(directory);
+  entry.changed_at = ++sequence_;
+  if (!entry.attr) return;
+  entry.attr->mtime = std::max(entry.attr->mtime, when);
+  entry.attr_expires = std::min(entry.attr_expires, loop_.now() + kGuessHolds);
+}
+
+void NameCache::prove_writable(const std::string& path) {
+  Entry* const entry = find(path);
+  if (entry && entry->attr) entry->writable = true;
+}
+
+bool NameCache::is_writable(const std::string& path) {
+  const Entry* const entry = find(path);
+  return entry && entry->attr && entry->writable;
+}
+
+void NameCache::prove_creation(const std::string& directory, Owner owner) {
+  Entry* const entry = find(directory);
+  if (entry && entry->attr) entry->creation = owner;
+}
+
+std::optional<NameCache::Owner> NameCache::owner_of_new_file(const std::string& directory) {
+  const Entry* const entry = find(directory);
+  if (!entry || !entry->attr || loop_.now() >= entry->attr_expires) return std::nullopt;
+  return entry->creation;
+}
+
 void NameCache::removed(const std::string& path) {
   Entry& entry = touch(path);
   const bool directory = entry.attr && entry.attr->is_directory();
@@ -173,6 +220,8 @@ void NameCache::removed(const std::string& path) {
   entry.attr.reset();
   entry.target.reset();
   entry.listing.reset();
+  entry.creation.reset();
+  entry.writable = false;
   entry.last_links = 0;
   entry.absent_until = loop_.now() + options_.absence_timeout;
   if (Listing* const listing = parent_listing(path)) listing->names.erase(std::string(name_of(path)));

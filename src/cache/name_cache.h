@@ -46,11 +46,31 @@ class NameCache {
   /// How long attr() will go on answering; zero if it does not.
   rt::Duration attr_validity(const std::string& path);
   rt::Duration absence_validity(const std::string& path);
+  /// When the server told what attr() answers. Requires: attr(path).
+  rt::TimePoint attr_told(const std::string& path);
 
   void put_attr(const std::string& path, const Attr& attr, Ticket asked);
   void put_absence(const std::string& path, Ticket asked);
   void put_listing(const std::string& path, const std::vector<store::DirEntry>& entries, Ticket asked);
   void put_link_target(const std::string& path, const std::string& target, Ticket asked);
+
+  /// This mount knows the file's attributes better than any answer under way: it was the last to change it.
+  void set_own_attr(const std::string& path, const Attr& attr);
+  /// A name was made or removed in the directory, at about `when`: its attributes are guessed until the server is asked
+  /// again, soon.
+  void touched(const std::string& directory, std::int64_t when);
+
+  /// The file was opened for writing, or made, with the permissions it has now: it can be again.
+  void prove_writable(const std::string& path);
+  bool is_writable(const std::string& path);
+  /// A file was made in the directory, with the permissions that has now, and got this owner.
+  struct Owner {
+    std::uint32_t uid = 0;
+    std::uint32_t gid = 0;
+  };
+  void prove_creation(const std::string& directory, Owner owner);
+  /// The owner that a new file in the directory gets; nothing if it is not proven that one can be made.
+  std::optional<Owner> owner_of_new_file(const std::string& directory);
 
   /// This mount changed the file: attributes and link target are unknown until asked again.
   void changed(const std::string& path);
@@ -82,6 +102,9 @@ class NameCache {
     std::optional<std::string> target;
     rt::TimePoint target_expires;
     Ticket changed_at = 0;
+    std::optional<Owner> creation;
+    bool writable = false;
+    Attr last_permissions;  // mode, uid and gid when they were last known: the two proofs above hold for them
     std::list<std::string>::iterator age;
   };
 

@@ -212,7 +212,7 @@ Task<void> read_file(Reply reply, Session::Payload payload, vfs::HandleId handle
                      std::size_t size) {
   (void)payload;  // held until the reply is given
   auto data = co_await reply.files().read(handle, offset, size);
-  if (data) reply.bytes(data->span());
+  if (data) reply.data(*data);
   else reply.failure(data.error());
 }
 
@@ -410,8 +410,9 @@ void on_readdirplus(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offs
 }
 
 void on_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-  session_of(request).files().release_directory(info->fh);
-  fuse_reply_err(request, 0);
+  Reply reply(request, session_of(request), "releasedir");
+  reply.files().release_directory(info->fh);
+  reply.status(Status());
 }
 
 void on_fsyncdir(fuse_req_t request, fuse_ino_t node, int, fuse_file_info*) {

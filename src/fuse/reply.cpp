@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "fuse/reply.h"
 
+#include <sys/uio.h>
+
 #include <cerrno>
 
 #include "fuse/convert.h"
@@ -10,6 +12,7 @@
 namespace ply::fuse {
 
 fuse_req* Reply::take() {
+  if (request_ != nullptr && cost_.get() != nullptr) session_->meter().count(operation_, cost_.get()->round_trips());
   return std::exchange(request_, nullptr);
 }
 
@@ -76,6 +79,14 @@ void Reply::text(const std::string& text) {
 
 void Reply::bytes(ByteSpan bytes) {
   fuse_reply_buf(take(), reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+void Reply::data(const Slices& slices) {
+  std::vector<iovec> parts;
+  parts.reserve(slices.size());
+  for (const Slice& slice : slices)
+    parts.push_back(iovec{const_cast<std::byte*>(slice.bytes.data()), slice.bytes.size()});
+  fuse_reply_iov(take(), parts.data(), static_cast<int>(parts.size()));
 }
 
 void Reply::written(std::size_t count) {

@@ -11,10 +11,14 @@ namespace ply::fuse {
 /// bug, so that no program hangs on it.
 class Reply {
  public:
+  /// `operation`: a literal.
   Reply(fuse_req* request, Session& session, const char* operation)
-      : request_(request), session_(&session), operation_(operation) {}
+      : request_(request), session_(&session), operation_(operation), cost_(session.loop().operation()) {}
   Reply(Reply&& other) noexcept
-      : request_(std::exchange(other.request_, nullptr)), session_(other.session_), operation_(other.operation_) {}
+      : request_(std::exchange(other.request_, nullptr)),
+        session_(other.session_),
+        operation_(other.operation_),
+        cost_(std::move(other.cost_)) {}
   Reply& operator=(Reply&&) = delete;
   ~Reply();
 
@@ -26,6 +30,7 @@ class Reply {
   void create(const vfs::CreateReply& create);
   void directory(vfs::HandleId handle);
   void text(const std::string& text);
+  void data(const Slices& slices);
   void bytes(ByteSpan bytes);
   void written(std::size_t count);
   void offset(std::uint64_t offset);
@@ -40,6 +45,7 @@ class Reply {
   fuse_req* request_;
   Session* session_;
   const char* operation_;
+  rt::OperationRef cost_;
 };
 
 }  // namespace ply::fuse

@@ -35,8 +35,8 @@ void raise_read_ahead(const std::string& mount_point) {
 }
 }  // namespace
 
-Session::Session(os::UvLoop& loop, vfs::FileSystem& files, Logger& log)
-    : loop_(loop), files_(files), log_(log), requests_(loop), buffer_(std::make_unique<fuse_buf>()) {}
+Session::Session(os::UvLoop& loop, vfs::FileSystem& files, Logger& log, OperationMeter& meter)
+    : loop_(loop), files_(files), log_(log), meter_(meter), requests_(loop), buffer_(std::make_unique<fuse_buf>()) {}
 
 Session::~Session() {
   unmount();
@@ -108,7 +108,10 @@ void Session::receive() {
       if (on_unmounted_) std::exchange(on_unmounted_, nullptr)();
       return;
     }
-    fuse_session_process_buf(session_, buffer_.get());
+    {
+      const rt::OperationScope operation(loop_, rt::OperationRef(rt::Operation::make()));
+      fuse_session_process_buf(session_, buffer_.get());
+    }
     // Only now: the reply to the first request, INIT, cuts the setting back to what it was at the mount.
     if (!std::exchange(greeted_, true)) raise_read_ahead(mount_point_);
   }

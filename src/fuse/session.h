@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/metrics.h"
 #include "os/uv_loop.h"
 #include "rt/scope.h"
 #include "vfs/file_system.h"
@@ -20,7 +21,7 @@ namespace ply::fuse {
 /// at the latest when destroyed.
 class Session {
  public:
-  Session(os::UvLoop& loop, vfs::FileSystem& files, Logger& log);
+  Session(os::UvLoop& loop, vfs::FileSystem& files, Logger& log, OperationMeter& meter);
   ~Session();
 
   /// Mounts on `mount_point` with options as mount(8) and libfuse's low level know them ("ro", "fsname=...").
@@ -35,6 +36,8 @@ class Session {
   // For the table of operations.
   vfs::FileSystem& files() { return files_; }
   Logger& log() { return log_; }
+  rt::Loop& loop() { return loop_; }
+  OperationMeter& meter() { return meter_; }
   void run(rt::Task<void> request) { requests_.spawn(std::move(request)); }
   /// Counts the payload of a request against what may be in memory at once, for as long as it lives.
   class Payload {
@@ -56,6 +59,7 @@ class Session {
   os::UvLoop& loop_;
   vfs::FileSystem& files_;
   Logger& log_;
+  OperationMeter& meter_;
   rt::Scope requests_;
   fuse_session* session_ = nullptr;
   bool mounted_ = false;

@@ -159,6 +159,27 @@ bool differ(const FsStats& a, const FsStats& b) {
   return a.fs_id != b.fs_id || a.blocks != b.blocks || a.block_size != b.block_size || a.name_max != b.name_max;
 }
 
+std::string_view verb(Attempt attempt) {
+  switch (attempt) {
+    case Attempt::Create: return "create";
+    case Attempt::Open:
+    case Attempt::OpenForWriting: return "open";
+    case Attempt::Write: return "write";
+    case Attempt::SetSize: return "truncate";
+    case Attempt::SetOther: return "set attributes of";
+    case Attempt::MakeDirectory: return "mkdir";
+    case Attempt::RemoveFile: return "remove";
+    case Attempt::RemoveDirectory: return "rmdir";
+    case Attempt::Rename: return "rename";
+    case Attempt::MakeSymlink: return "symlink";
+    case Attempt::Link: return "link";
+    case Attempt::ReadLink: return "readlink";
+    case Attempt::List: return "list";
+    case Attempt::Other: break;
+  }
+  return "access";
+}
+
 rt::Task<Error> find_cause(SessionPtr session, Attempt attempt, Error failure, std::string path, std::string other,
                            std::uint64_t size) {
   std::optional<Errc> cause;

@@ -27,6 +27,9 @@ enum class Attempt {
   Other,
 };
 
+/// The attempt as a word for messages: "mkdir".
+std::string_view verb(Attempt attempt);
+
 /// SFTP v3 has one code for EEXIST, ENOTEMPTY, ENOSPC, EROFS, EXDEV, EISDIR and more. This asks the server what
 /// stands at the path, whether a directory is empty and whether the file system is full, and returns the failure
 /// under its true code, or as it was where nothing explains it. Failures that are exact pass unchanged, at no cost.

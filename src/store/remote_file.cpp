@@ -127,6 +127,30 @@ rt::Task<Status> RemoteFile::set_attr(AttrChange change) {
   co_return std::move(failure).during("set attributes of", path_);
 }
 
+rt::Task<Result<Attr>> RemoteFile::write_last(std::uint64_t offset, Buffer data, std::vector<AttrChange> changes) {
+  if (!options_.in_order || options_.emulate_append || data.size() > session_->max_write())
+    co_return co_await File::write_last(offset, std::move(data), std::move(changes));
+  const std::size_t size = data.size();
+  std::vector<sftp::Request> unit;
+  if (size > 0) unit.push_back(sftp::make_write(handle_, offset, std::move(data)));
+  for (const AttrChange& change : changes) unit.push_back(sftp::make_fsetstat(handle_, change));
+  unit.push_back(sftp::make_simple(sftp::PacketType::Fstat, handle_));
+  auto replies = co_await session_->channel().call_all(std::move(unit));
+  if (!replies) co_return std::move(replies).error().during("write", path_);
+  for (std::size_t i = 0; i + 1 < replies->size(); ++i) {
+    Status done = sftp::parse_status((*replies)[i]);
+    if (done) continue;
+    const bool writing = i == 0 && size > 0;
+    Error failure = std::move(done).error();
+    const Attempt attempt = writing ? Attempt::Write : Attempt::SetOther;
+    failure = co_await find_cause(session_, attempt, std::move(failure), path_, std::string(), size);
+    co_return std::move(failure).during(writing ? "write" : "set attributes of", path_);
+  }
+  auto attr = sftp::parse_attrs(replies->back());
+  if (!attr) co_return std::move(attr).error().during("fstat", path_);
+  co_return std::move(attr);
+}
+
 rt::Task<Status> RemoteFile::sync() {
   if (!session_->has(sftp::extension::kFsync)) co_return Errc::Unsupported;
   Status done = co_await session_->status_call(sftp::extension::fsync(handle_));

@@ -15,6 +15,8 @@ class RemoteFile final : public File {
     bool emulate_append = false;
     /// The server refuses READ and WRITE in one OPEN: the handle writes, reads get one of their own when they come.
     bool write_only = false;
+    /// The server serves the requests of a channel in their order.
+    bool in_order = false;
   };
   RemoteFile(std::shared_ptr<Session> session, std::string handle, std::string path, Options options);
 
@@ -22,6 +24,7 @@ class RemoteFile final : public File {
   rt::Task<Status> write(std::uint64_t offset, Buffer data) override;
   rt::Task<Result<Attr>> stat() override;
   rt::Task<Status> set_attr(AttrChange change) override;
+  rt::Task<Result<Attr>> write_last(std::uint64_t offset, Buffer data, std::vector<AttrChange> changes) override;
   rt::Task<Status> sync() override;
   rt::Task<Result<std::uint64_t>> copy_from(File& source, std::uint64_t source_offset, std::uint64_t length,
                                             std::uint64_t offset) override;

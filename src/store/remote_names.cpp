@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include "base/path.h"
-#include "rt/ignore_result.h"
 #include "store/remote_store.h"
 
 namespace ply::store {
@@ -32,53 +31,76 @@ AttrChange size_and_mode(const AttrChange& change) {
 
 }  // namespace
 
-rt::Task<Status> RemoteStore::set_owner(SessionPtr session, std::string full, NewNode node) {
+/// Makes a name and looks at what came of it: in one flight where the server keeps the order of requests (a look at
+/// what was there before is harmless).
+rt::Task<Result<Attr>> RemoteStore::make_and_look(SessionPtr session, Attempt attempt, sftp::Request make,
+                                                  std::string full) {
+  rt::Scope scope(loop_);
+  auto making = rt::start(scope, session->status_call(std::move(make)));
+  if (!keeps_order()) co_await scope.join();
+  auto looking = rt::start(scope, session->lstat(full));
+  co_await scope.join();
+  Status made = co_await making.join();
+  if (!made) {
+    Error failure = co_await explain(session, attempt, std::move(made).error(), full);
+    co_return std::move(failure);
+  }
+  auto attr = co_await looking.join();
+  if (!attr) co_return std::move(attr).error().during(verb(attempt), full).on_server(dialer_->name());
+  co_return std::move(attr);
+}
+
+/// Gives what was just made its owner and mode, as far as they are not right yet, and changes `attr` to that.
+rt::Task<void> RemoteStore::dress(SessionPtr session, std::string full, NewNode node, Attr* attr) {
   AttrChange owner;
-  owner.uid = node.uid;
-  owner.gid = node.gid;
-  if (owner.empty() || !session_is_root_ || !session->has(ext::kLsetstat)) co_return Status();
-  Status set = co_await session->status_call(ext::lsetstat(full, owner));
-  if (set.failed_with(Errc::PermissionDenied)) session_is_root_ = false;
-  co_return std::move(set);
+  if (node.uid && *node.uid != attr->uid) owner.uid = node.uid;
+  if (node.gid && *node.gid != attr->gid) owner.gid = node.gid;
+  AttrChange mode;
+  if (!attr->is_symlink() && (node.mode & kPermissionBits) != attr->mode) mode.mode = node.mode & kPermissionBits;
+  rt::Scope scope(loop_);
+  rt::Running<Status> owned;
+  rt::Running<Status> moded;
+  // The owner first: a chown clears set-id bits.
+  if (!owner.empty() && session_is_root_ && session->has(ext::kLsetstat)) {
+    owner.uid = owner.uid.value_or(attr->uid);
+    owner.gid = owner.gid.value_or(attr->gid);
+    owned = rt::start(scope, session->status_call(ext::lsetstat(full, owner)));
+    if (!keeps_order()) co_await scope.join();
+  }
+  if (!mode.empty()) moded = rt::start(scope, session->status_call(sftp::make_setstat(full, mode)));
+  co_await scope.join();
+  if (owned.done()) {
+    Status status = co_await owned.join();
+    if (status.failed_with(Errc::PermissionDenied)) session_is_root_ = false;
+    if (status) {
+      attr->uid = *owner.uid;
+      attr->gid = *owner.gid;
+    }
+  }
+  if (moded.done()) {
+    Status status = co_await moded.join();
+    if (status) attr->mode = *mode.mode;
+  }
 }
 
 rt::Task<Result<Attr>> RemoteStore::make_directory(std::string path, NewNode node) {
   PLY_CO_TRY(session, co_await this->session());
   const std::string full = full_path(path);
-  Status made = co_await session->status_call(sftp::make_mkdir(full, node.mode & 0777));
-  if (!made) {
-    Error failure = co_await explain(session, Attempt::MakeDirectory, std::move(made).error(), full);
-    co_return std::move(failure);
-  }
-  rt::Scope scope(loop_);
-  AttrChange mode;
-  mode.mode = node.mode & kPermissionBits;
-  scope.spawn(rt::ignore_result(set_owner(session, full, node)));
-  scope.spawn(rt::ignore_result(session->status_call(sftp::make_setstat(full, mode))));
-  auto looking = rt::start(scope, session->lstat(full));
-  co_await scope.join();
-  auto attr = co_await looking.join();
-  if (!attr) co_return std::move(attr).error().during("mkdir", full).on_server(dialer_->name());
-  attr->nlink = 2;
-  co_return std::move(attr);
+  sftp::Request request = sftp::make_mkdir(full, node.mode & 0777);
+  PLY_CO_TRY(attr, co_await make_and_look(session, Attempt::MakeDirectory, std::move(request), full));
+  co_await dress(session, full, node, &attr);
+  attr.nlink = 2;
+  co_return attr;
 }
 
 rt::Task<Result<Attr>> RemoteStore::make_symlink(std::string target, std::string path, NewNode node) {
   PLY_CO_TRY(session, co_await this->session());
   const std::string full = full_path(path);
-  Status made = co_await session->status_call(sftp::make_symlink(target, full));
-  if (!made) {
-    Error failure = co_await explain(session, Attempt::MakeSymlink, std::move(made).error(), full);
-    co_return std::move(failure);
-  }
-  rt::Scope scope(loop_);
-  scope.spawn(rt::ignore_result(set_owner(session, full, node)));
-  auto looking = rt::start(scope, session->lstat(full));
-  co_await scope.join();
-  auto attr = co_await looking.join();
-  if (!attr) co_return std::move(attr).error().during("symlink", full).on_server(dialer_->name());
-  attr->nlink = 1;
-  co_return std::move(attr);
+  sftp::Request request = sftp::make_symlink(target, full);
+  PLY_CO_TRY(attr, co_await make_and_look(session, Attempt::MakeSymlink, std::move(request), full));
+  co_await dress(session, full, node, &attr);
+  attr.nlink = 1;
+  co_return attr;
 }
 
 rt::Task<Status> RemoteStore::remove_file(std::string path) {

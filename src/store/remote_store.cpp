@@ -36,27 +36,6 @@ Error bad_root(Errc code, const std::string& where) {
   return Error(code, where + ": " + why);
 }
 
-std::string_view verb(Attempt attempt) {
-  switch (attempt) {
-    case Attempt::Create: return "create";
-    case Attempt::Open:
-    case Attempt::OpenForWriting: return "open";
-    case Attempt::Write: return "write";
-    case Attempt::SetSize: return "truncate";
-    case Attempt::SetOther: return "set attributes of";
-    case Attempt::MakeDirectory: return "mkdir";
-    case Attempt::RemoveFile: return "remove";
-    case Attempt::RemoveDirectory: return "rmdir";
-    case Attempt::Rename: return "rename";
-    case Attempt::MakeSymlink: return "symlink";
-    case Attempt::Link: return "link";
-    case Attempt::ReadLink: return "readlink";
-    case Attempt::List: return "list";
-    case Attempt::Other: break;
-  }
-  return "access";
-}
-
 }  // namespace
 
 RemoteStore::RemoteStore(rt::Loop& loop, std::unique_ptr<rt::Dialer> dialer, RemoteStoreOptions options, Logger& log,
@@ -80,6 +59,19 @@ std::string RemoteStore::id() const {
 
 std::size_t RemoteStore::preferred_write_size() const {
   return sessions_.empty() ? sftp::kDefaultTransfer : sessions_.front()->max_write();
+}
+
+std::size_t RemoteStore::preferred_read_size() const {
+  return sessions_.empty() ? sftp::kDefaultTransfer : sessions_.front()->max_read();
+}
+
+std::uint64_t RemoteStore::read_window() const {
+  // Twice what the link holds: one half is on its way while the program takes the other.
+  return sessions_.empty() ? 0 : 2 * sessions_.front()->paces().down.window();
+}
+
+double RemoteStore::read_rate() const {
+  return sessions_.empty() ? 0 : sessions_.front()->paces().down.rate();
 }
 
 std::string RemoteStore::full_path(std::string_view path) const {
@@ -268,6 +260,7 @@ rt::Task<Result<std::unique_ptr<RemoteFile>>> RemoteStore::open_file(SessionPtr 
                                                                      std::optional<std::uint32_t> permissions) {
   RemoteFile::Options file_options;
   file_options.append = mode.append;
+  file_options.in_order = keeps_order();
   file_options.emulate_append = mode.append && server_refuses_append_;
   for (;;) {
     const std::uint32_t flags = open_flags(mode, mode.append && !file_options.emulate_append) | create_flags;

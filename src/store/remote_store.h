@@ -52,6 +52,9 @@ class RemoteStore final : public Store {
   std::string root_path() const override { return root_path_; }
   bool may_set_owner() const override { return session_is_root_; }
   std::size_t preferred_write_size() const override;
+  std::size_t preferred_read_size() const override;
+  std::uint64_t read_window() const override;
+  double read_rate() const override;
   std::size_t max_job_size() const override;
   bool keeps_order() const override { return lanes_.keep_order(); }
   Lanes& lanes() { return lanes_; }
@@ -104,7 +107,8 @@ class RemoteStore final : public Store {
   std::vector<AttrChange> changes_of(const NewNode& node) const;
   std::uint32_t open_permissions(const NewNode& node) const;
   rt::Task<void> apply_change(SessionPtr session, std::string handle, AttrChange change);
-  rt::Task<Status> set_owner(SessionPtr session, std::string full, NewNode node);
+  rt::Task<Result<Attr>> make_and_look(SessionPtr session, Attempt attempt, sftp::Request make, std::string full);
+  rt::Task<void> dress(SessionPtr session, std::string full, NewNode node, Attr* attr);
   rt::Task<void> close_quietly(SessionPtr session, std::string handle);
 
   rt::Loop& loop_;

@@ -6,6 +6,16 @@
 
 namespace ply::store {
 
+rt::Task<Result<Attr>> File::write_last(std::uint64_t offset, Buffer data, std::vector<AttrChange> changes) {
+  if (!data.empty()) {
+    PLY_CO_CHECK(written, co_await write(offset, std::move(data)));
+  }
+  for (const AttrChange& change : changes) {
+    PLY_CO_CHECK(changed, co_await set_attr(change));
+  }
+  co_return co_await stat();
+}
+
 rt::Task<Result<SmallFile>> Store::read_file(std::string path, std::size_t max_size, std::size_t expected,
                                              Urgency urgency) {
   (void)expected;

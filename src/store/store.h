@@ -88,6 +88,9 @@ class File {
   virtual rt::Task<Status> write(std::uint64_t offset, Buffer data) = 0;
   virtual rt::Task<Result<Attr>> stat() = 0;
   virtual rt::Task<Status> set_attr(AttrChange change) = 0;
+  /// The end of a piece of work, in one round trip where that can be: writes `data` (may be empty), applies `changes`
+  /// in their order, and tells the attributes after it all. A change that is refused is a failure.
+  virtual rt::Task<Result<Attr>> write_last(std::uint64_t offset, Buffer data, std::vector<AttrChange> changes);
   /// Durable on the server's disk when it returns OK. Unsupported if the server can't say.
   virtual rt::Task<Status> sync() = 0;
   /// Copies within the server: `length` bytes from `source` (of the same store), or as many as it has. The number
@@ -110,6 +113,12 @@ class Store {
   virtual std::string id() const = 0;
   /// The absolute path on the server that the root stands for, as the server tells it, or "" while not known.
   virtual std::string root_path() const = 0;
+  /// How many bytes of a stream are worth reading ahead, as the link is now, and how fast they come (bytes per second,
+  /// 0: not known). 0: reading ahead gains nothing.
+  virtual std::uint64_t read_window() const { return 0; }
+  virtual double read_rate() const { return 0; }
+  /// The size of one read request.
+  virtual std::size_t preferred_read_size() const { return 128 * 1024; }
   /// The most data that read_file, write_file and append_file do in one round trip. Larger jobs are better done in
   /// steps.
   virtual std::size_t max_job_size() const { return 0; }

@@ -29,11 +29,13 @@ rt::Task<Result<branch::KnownAttr>> FileSystem::current_attr(NodePtr node) {
     out.attr = node->base;
     co_return out;
   }
-  if (!node->open.empty()) {
+  const auto attached = std::find_if(node->open.begin(), node->open.end(),
+                                     [](const OpenHandle* handle) { return handle->file->is_attached(); });
+  if (attached != node->open.end()) {
     // The handle, not the name: the name may stand for another file by now.
     branch::Branch& branch = path ? branch_at(*path) : tree_->first();
     const auto asked = branch.ticket();
-    auto attr = co_await node->open.front()->file->stat();
+    auto attr = co_await (*attached)->file->stat();
     if (attr) {
       if (attr->nlink == 0) attr->nlink = node->base.nlink;
       out.attr = *attr;
@@ -87,7 +89,7 @@ rt::Task<Result<AttrChange>> FileSystem::with_times(NodePtr node, SetAttr change
 rt::Task<Status> FileSystem::apply_change(NodePtr node, AttrChange change) {
   branch::OpenFile* through = nullptr;
   for (OpenHandle* const handle : node->open)
-    if (!change.size || handle->file->mode().write) through = handle->file.get();
+    if (handle->file->is_attached() && (!change.size || handle->file->mode().write)) through = handle->file.get();
   const auto path = inodes_.path(*node);
   if (through != nullptr) {
     Status done = co_await through->set_attr(change);
@@ -99,8 +101,39 @@ rt::Task<Status> FileSystem::apply_change(NodePtr node, AttrChange change) {
   co_return co_await branch_at(*path).set_attr(*path, change, follow);
 }
 
+/// Owner, mode and times of a file that was made through the one handle it is open by: they go to the server with the
+/// rest of it.
+std::optional<AttrReply> FileSystem::set_attr_behind(const NodePtr& node, const AttrChange& change) {
+  if (node->open.size() != 1 || node->names.size() != 1) return std::nullopt;
+  branch::OpenFile& file = *node->open.front()->file;
+  const auto path = inodes_.path(*node);
+  if (!path) return std::nullopt;
+  branch::Branch& branch = branch_at(*path);
+  const auto known = branch.known(*path);
+  const bool is_known = known && *known;
+  if ((!is_known && !is_dirty(*node)) || !file.set_attr_behind(change)) return std::nullopt;
+  Attr attr = is_known ? (*known)->attr : node->base;
+  if (change.size) attr.size = *change.size;
+  if (change.mode) attr.mode = *change.mode & kPermissionBits;
+  if (change.uid) attr.uid = *change.uid;
+  if (change.gid) attr.gid = *change.gid;
+  if (change.atime) attr.atime = *change.atime;
+  if (change.mtime) attr.mtime = *change.mtime;
+  node->base = attr;
+  branch.expect_attr(*path, attr);
+  note_change(*node);
+  return attr_reply(*node, attr, rt::Duration::zero());
+}
+
 rt::Task<Result<AttrReply>> FileSystem::set_attr(NodeId id, SetAttr change) {
   PLY_CO_TRY(node, node_of(id));
+  // Both times are known, or none is asked for: nothing must be looked up.
+  if (change.atime.has_value() == change.mtime.has_value()) {
+    PLY_CO_TRY(early, co_await with_times(node, change));
+    if (!early.empty()) {
+      if (const auto reply = set_attr_behind(node, early)) co_return *reply;
+    }
+  }
   // A late write would undo a size or a time that is set now, and clear set-id bits.
   co_await drain(node);
   PLY_CO_TRY(wanted, co_await with_times(node, change));
@@ -108,8 +141,6 @@ rt::Task<Result<AttrReply>> FileSystem::set_attr(NodeId id, SetAttr change) {
     PLY_CO_CHECK(applied, co_await apply_change(node, wanted));
     note_change(*node);
     forget_attributes(*node);  // other names of the inode show the change too
-    // Our own truncation leaves the kernel's pages right.
-    if (wanted.size && node->pages) node->pages->size = *wanted.size;
   }
   PLY_CO_TRY(known, co_await current_attr(node));
   co_return attr_reply(*node, known.attr, known.validity);

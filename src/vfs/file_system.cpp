@@ -61,6 +61,35 @@ rt::Task<void> FileSystem::wait_while_moving(std::string path) {
 
 // --- what the kernel is told ---
 
+rt::Task<Status> FileSystem::attach(HandleId id) {
+  PLY_CO_TRY(handle, handle_of(id));
+  if (handle->file->is_attached()) co_return Status();
+  const NodePtr node = handle->node;
+  const auto path = inodes_.path(*node);
+  if (!path) co_return Errc::Stale;
+  co_await wait_while_moving(*path);
+  PLY_CO_TRY(again, handle_of(id));
+  if (inodes_.path(*node) != path) co_return Errc::Stale;
+  const Mark opening(*this, opening_, std::vector<std::string>(1, *path));
+  co_return co_await again->file->attach();
+}
+
+rt::Task<void> FileSystem::attach_all(NodePtr node) {
+  for (std::size_t i = 0; i < node->open.size(); ++i) {
+    const HandleId id = node->open[i]->id;
+    Status attached = co_await attach(id);
+    if (!attached) log_.debug("open file loses its name without a handle: {}", attached.error().message());
+  }
+}
+
+void FileSystem::tell_paths() {
+  for (const auto& [id, handle] : handles_) {
+    if (handle->file->is_pending()) continue;
+    handle->file->moved(inodes_.path(*handle->node));
+    if (handle->page_writer) handle->page_writer->moved(inodes_.path(*handle->node));
+  }
+}
+
 bool FileSystem::is_dirty(const Node& node) {
   return std::any_of(node.open.begin(), node.open.end(), [](const OpenHandle* handle) {
     return handle->file->is_dirty() || (handle->page_writer && handle->page_writer->is_dirty());
@@ -109,6 +138,8 @@ FileStat FileSystem::present(Node& node, const Attr& attr) {
   if (is_dirty(node)) {
     out.attr.size = node.base.size;
     out.attr.mtime = std::max(attr.mtime, loop_.wall_seconds());
+    for (const OpenHandle* handle : node.open)
+      if (const auto time = handle->file->time_to_set()) out.attr.mtime = *time;
   }
   // SFTP v3 tells no link count but in listings; our own names are the least there are.
   const auto names = static_cast<std::uint32_t>(node.names.size());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/slices.h"
 #include "merge/tree.h"
 #include "vfs/inode_table.h"
 #include "vfs/link_memory.h"
@@ -158,7 +159,7 @@ class FileSystem {
   rt::Task<Result<OpenReply>> open(NodeId node, OpenFlags flags);
   rt::Task<Result<CreateReply>> create(NodeId directory, std::string name, std::uint32_t mode, OpenFlags flags,
                                        Caller caller);
-  rt::Task<Result<Buffer>> read(HandleId handle, std::uint64_t offset, std::size_t size);
+  rt::Task<Result<Slices>> read(HandleId handle, std::uint64_t offset, std::size_t size);
   rt::Task<Status> write(HandleId handle, std::uint64_t offset, Buffer data, WriteOrigin origin);
   rt::Task<Status> flush(HandleId handle);
   rt::Task<Status> sync(HandleId handle);
@@ -241,9 +242,15 @@ class FileSystem {
   rt::Task<Result<AttrChange>> with_times(NodePtr node, SetAttr change);
   rt::Task<Status> apply_change(NodePtr node, AttrChange change);
 
-  OpenReply register_handle(const NodePtr& node, std::unique_ptr<branch::OpenFile> file, const Attr& attr,
-                            OpenFlags flags);
-  bool pages_still_good(Node& node, const Attr& attr);
+  OpenReply register_handle(const NodePtr& node, branch::Branch::Opened opened, OpenFlags flags);
+  /// Gets the open file a handle on the server, under the name it has now.
+  rt::Task<Status> attach(HandleId handle);
+  /// The inode is about to lose a name: whatever is open of it must not need the name any more.
+  rt::Task<void> attach_all(NodePtr node);
+  /// Tells the open files of inodes whose path has changed.
+  void tell_paths();
+  /// A change of attributes that need not wait for the server, if it is of that kind.
+  std::optional<AttrReply> set_attr_behind(const NodePtr& node, const AttrChange& change);
   rt::Task<Result<CreateReply>> open_existing(Place place, std::string name, OpenFlags flags);
   rt::Task<Result<branch::OpenFile*>> writer_for(OpenHandle* handle, WriteOrigin origin);
   void close_failed(const OpenHandle& handle, const Error& why);
@@ -263,8 +270,6 @@ class FileSystem {
   std::multiset<std::string> moving_;
   std::multiset<std::string> opening_;
   rt::WaitList moved_;
-  /// How far the server's clock is ahead of ours, in seconds, as new files tell it.
-  std::int64_t clock_ahead_ = 0;
 };
 
 }  // namespace ply::vfs

@@ -20,38 +20,27 @@ store::OpenMode open_mode(const OpenFlags& flags) {
 
 }  // namespace
 
-/// True if pages that the kernel kept of this inode are still the file's. A file that had changed within the second
-/// in which its pages were read may change again without a new mtime: such pages are not trusted.
-bool FileSystem::pages_still_good(Node& node, const Attr& attr) {
-  const ContentVersion now{attr.size, attr.mtime};
-  const bool same = node.pages == now;
-  constexpr std::int64_t kSettled = 2;
-  const std::int64_t server_now = loop_.wall_seconds() + clock_ahead_;
-  node.pages.reset();
-  if (attr.mtime + kSettled <= server_now) node.pages = now;
-  return same;
-}
-
-OpenReply FileSystem::register_handle(const NodePtr& node, std::unique_ptr<branch::OpenFile> file, const Attr& attr,
-                                      OpenFlags flags) {
+OpenReply FileSystem::register_handle(const NodePtr& node, branch::Branch::Opened opened, OpenFlags flags) {
   auto handle = std::make_unique<OpenHandle>();
   handle->id = next_handle_++;
   handle->node = node;
-  handle->file = std::move(file);
+  handle->file = std::move(opened.file);
   // Handles go before their nodes, and the file system after both.
   handle->file->on_acknowledged([this, written = node.get()] { forget_attributes(*written); });
   node->open.push_back(handle.get());
-  node->base = attr;
-  node->base.size = std::max(attr.size, dirty_end(*node));
+  node->base = opened.attr;
+  node->base.size = std::max(opened.attr.size, dirty_end(*node));
 
   OpenReply reply;
   reply.handle = handle->id;
-  const bool pages_good = pages_still_good(*node, attr);
+  const bool same_content = node->pages == handle->file->content_generation();
+  node->pages = handle->file->content_generation();
   reply.keep_page_cache = options_.page_cache == PageCache::Keep ||
-                          (options_.page_cache == PageCache::Auto && pages_good && !flags.truncate);
+                          (options_.page_cache == PageCache::Auto && same_content && !flags.truncate);
   // Files of size 0 that have content (/proc on the server) are read to their end, past the kernel's idea of it. An
-  // empty file that is opened for writing too may be mapped later, which direct I/O would forbid.
-  const bool looks_empty = attr.size == 0 && !flags.write && !is_dirty(*node);
+  // empty file that is opened for writing too may be mapped later, which direct I/O would forbid. One that is open
+  // without a handle was read, and is empty.
+  const bool looks_empty = opened.attr.size == 0 && !flags.write && !is_dirty(*node) && handle->file->is_attached();
   reply.bypass_page_cache = options_.page_cache == PageCache::Bypass || looks_empty;
   handle->bypasses_page_cache = reply.bypass_page_cache;
   handles_.emplace(handle->id, std::move(handle));
@@ -60,7 +49,8 @@ OpenReply FileSystem::register_handle(const NodePtr& node, std::unique_ptr<branc
 
 rt::Task<Result<OpenReply>> FileSystem::open(NodeId id, OpenFlags flags) {
   PLY_CO_TRY(node, node_of(id));
-  if (flags.truncate) co_await drain(node);
+  // What is written here and is not on the server can't be opened there, nor read.
+  if (is_dirty(*node)) co_await drain(node);
   const auto path = inodes_.path(*node);
   if (!path) co_return Errc::Stale;
   co_await wait_while_moving(*path);
@@ -80,7 +70,7 @@ rt::Task<Result<OpenReply>> FileSystem::open(NodeId id, OpenFlags flags) {
     co_return Errc::Stale;
   }
   if (flags.truncate) note_change(*node);
-  co_return register_handle(node, std::move(opened.file), opened.attr, flags);
+  co_return register_handle(node, std::move(opened), flags);
 }
 
 rt::Task<Result<CreateReply>> FileSystem::create(NodeId directory, std::string name, std::uint32_t mode,
@@ -88,21 +78,20 @@ rt::Task<Result<CreateReply>> FileSystem::create(NodeId directory, std::string n
   PLY_CO_TRY(place, place_of(directory, name));
   const store::NewNode wanted = co_await new_node(place, mode, caller, FileType::Regular);
   branch::Branch& branch = branch_at(place.path);
-  store::OpenMode how = open_mode(flags);
-  how.truncate = false;  // a new file is empty
-  auto opened = co_await branch.create(place.path, how, wanted);
+  const store::OpenMode how = open_mode(flags);
+  const auto creation = flags.exclusive ? branch::Branch::Creation::Exclusive : branch::Branch::Creation::Shared;
+  auto opened = co_await branch.create(place.path, how, wanted, creation);
   if (opened.failed_with(Errc::Exists) && !flags.exclusive)
     co_return co_await open_existing(place, std::move(name), flags);
   if (!opened) co_return std::move(opened).error();
 
-  clock_ahead_ = opened->attr.mtime - loop_.wall_seconds();
   inodes_.detach(place.directory, name);  // whatever had the name before is gone
   const NodePtr node = inodes_.adopt(place.directory, name, FileType::Regular);
   note_change(*place.directory);
-  branch.changed(std::string(parent_of(place.path)));
+  branch.touched(std::string(parent_of(place.path)));
   CreateReply reply;
   const Attr attr = opened->attr;
-  reply.open = register_handle(node, std::move(opened->file), attr, flags);
+  reply.open = register_handle(node, std::move(*opened), flags);
   const auto known = branch.known(place.path);
   const rt::Duration validity = known && *known ? (*known)->validity : rt::Duration::zero();
   reply.entry = entry_reply(node, attr, validity);
@@ -131,21 +120,33 @@ rt::Task<Result<CreateReply>> FileSystem::open_existing(Place place, std::string
   co_return reply;
 }
 
-rt::Task<Result<Buffer>> FileSystem::read(HandleId id, std::uint64_t offset, std::size_t size) {
+rt::Task<Result<Slices>> FileSystem::read(HandleId id, std::uint64_t offset, std::size_t size) {
   PLY_CO_TRY(handle, handle_of(id));
   const NodePtr node = handle->node;
   if (overlaps_dirty(*node, offset, size)) co_await drain(node);
-  PLY_CO_TRY(again, handle_of(id));
-  // The kernel asks for whole pages, but believes the size that it was told: asking the server for no more spares the
-  // question whether the file really ends there.
-  const auto path = inodes_.path(*node);
-  const auto known = path ? branch_at(*path).known(*path) : std::nullopt;
-  if (!again->bypasses_page_cache && known && *known) {
-    const std::uint64_t end = std::max((*known)->attr.size, dirty_end(*node));
-    if (offset >= end) co_return Buffer();
-    size = static_cast<std::size_t>(std::min<std::uint64_t>(size, end - offset));
+  if (handle->bypasses_page_cache) {
+    PLY_CO_CHECK(attached, co_await attach(id));
+    PLY_CO_TRY(direct, handle_of(id));
+    co_return co_await direct->file->read_uncached(offset, size);
   }
-  co_return co_await again->file->read(offset, size);
+  const auto path = inodes_.path(*node);
+  Range asked{offset, offset + size};
+  std::uint64_t end = std::max(node->base.size, asked.to);
+  const auto known = path ? branch_at(*path).known(*path) : std::nullopt;
+  if (known && *known) {
+    branch_at(*path).check_content(*path, (*known)->attr);
+    // The kernel asks for whole pages, but believes the size that it was told: asking the server for no more spares the
+    // question whether the file really ends there.
+    end = std::max((*known)->attr.size, dirty_end(*node));
+    asked.to = std::min(asked.to, end);
+    if (asked.empty()) co_return Slices();
+  }
+  PLY_CO_TRY(again, handle_of(id));
+  if (!again->file->covers(asked)) {
+    PLY_CO_CHECK(attached, co_await attach(id));
+  }
+  PLY_CO_TRY(ready, handle_of(id));
+  co_return co_await ready->file->read(asked, end);
 }
 
 rt::Task<Result<branch::OpenFile*>> FileSystem::writer_for(OpenHandle* handle, WriteOrigin origin) {
@@ -158,6 +159,7 @@ rt::Task<Result<branch::OpenFile*>> FileSystem::writer_for(OpenHandle* handle, W
     store::OpenMode mode;
     mode.write = true;
     PLY_CO_TRY(opened, co_await branch_at(*path).open(*path, mode));
+    PLY_CO_CHECK(attached, co_await opened.file->attach());
     PLY_CO_TRY(again, handle_of(id));
     if (again->page_writer) {
       Status closed = co_await opened.file->close();
@@ -175,6 +177,9 @@ rt::Task<Status> FileSystem::write(HandleId id, std::uint64_t offset, Buffer dat
   PLY_CO_TRY(handle, handle_of(id));
   collect_failures(*handle->node);
   PLY_CO_CHECK(earlier, take_failure(*handle));
+  if (!handle->file->can_write_now()) {
+    PLY_CO_CHECK(attached, co_await attach(id));
+  }
   PLY_CO_TRY(writer, co_await writer_for(handle, origin));
   const NodePtr node = handle->node;
   // Each descriptor sends its own writes in order; what another has not sent yet must not land on top of these later.
@@ -187,8 +192,6 @@ rt::Task<Status> FileSystem::write(HandleId id, std::uint64_t offset, Buffer dat
   forget_attributes(*node);
   Status written = co_await writer->write(offset, std::move(data));
   note_change(*node);
-  // Through this mount the kernel's pages follow the writes, but what the server will call the result is not known.
-  node->pages.reset();
   if (!written) {
     // Told here: not again at the next call of the same descriptor.
     const auto still = handle_of(id);
@@ -211,6 +214,7 @@ rt::Task<Status> FileSystem::flush(HandleId id) {
 }
 
 rt::Task<Status> FileSystem::sync(HandleId id) {
+  PLY_CO_CHECK(attached, co_await attach(id));
   PLY_CO_CHECK(flushed, co_await flush(id));
   PLY_CO_TRY(handle, handle_of(id));
   Status synced = co_await handle->file->sync();
@@ -257,6 +261,8 @@ rt::Task<Result<std::uint64_t>> FileSystem::copy_range(HandleId from, std::uint6
   const NodePtr target_node = first_target->node;
   co_await drain(source_node);
   co_await drain(target_node);
+  PLY_CO_CHECK(source_attached, co_await attach(from));
+  PLY_CO_CHECK(target_attached, co_await attach(to));
   PLY_CO_TRY(source, handle_of(from));
   PLY_CO_TRY(target, handle_of(to));
   PLY_CO_CHECK(earlier, take_failure(*target));
@@ -265,7 +271,6 @@ rt::Task<Result<std::uint64_t>> FileSystem::copy_range(HandleId from, std::uint6
   branch::OpenFile* const reader = source->file.get();
   auto copied = co_await writer->copy_from(*reader, from_offset, length, to_offset);
   note_change(*target_node);
-  target_node->pages.reset();
   const auto path = inodes_.path(*target_node);
   if (path) branch_at(*path).changed(*path);
   co_return std::move(copied);

@@ -21,13 +21,6 @@ struct OpenHandle;
 struct Node;
 using NodePtr = std::shared_ptr<Node>;
 
-/// What a file's cached pages were made of: they stay good while size and mtime do.
-struct ContentVersion {
-  std::uint64_t size = 0;
-  std::int64_t mtime = 0;
-  bool operator==(const ContentVersion&) const = default;
-};
-
 /// One inode as the kernel knows it. Has any number of names (hard links that this mount made or looked up as one),
 /// none once it was removed. Its path is not stored: it follows from the parents.
 struct Node {
@@ -44,8 +37,8 @@ struct Node {
   std::uint64_t lookups = 0;                        ///< the kernel's references
   std::vector<OpenHandle*> open;                    ///< owned by the file system's handle table
   std::int64_t ctime = 0;                           ///< never goes back: what was reported, or our own last change
+  std::uint64_t pages = 0;                          ///< the content generation that the kernel's cached pages are of
   Attr base;                                        ///< as last seen on the server
-  std::optional<ContentVersion> pages;              ///< what the kernel's cached pages are of
 
   bool is_removed() const { return names.empty() && id != kRootNode; }
 };

@@ -65,7 +65,7 @@ rt::Task<Result<EntryReply>> FileSystem::make_directory(NodeId directory, std::s
   inodes_.detach(place.directory, name);
   const NodePtr node = inodes_.adopt(place.directory, name, FileType::Directory);
   note_change(*place.directory);
-  branch.changed(std::string(parent_of(place.path)));
+  branch.touched(std::string(parent_of(place.path)));
   const auto known = branch.known(place.path);
   const rt::Duration validity = known && *known ? (*known)->validity : rt::Duration::zero();
   co_return entry_reply(node, attr, validity);
@@ -82,7 +82,7 @@ rt::Task<Result<EntryReply>> FileSystem::make_symlink(std::string target, NodeId
   inodes_.detach(place.directory, name);
   const NodePtr node = inodes_.adopt(place.directory, name, attr.type);
   note_change(*place.directory);
-  branch.changed(std::string(parent_of(place.path)));
+  branch.touched(std::string(parent_of(place.path)));
   const auto known = branch.known(place.path);
   const rt::Duration validity = known && *known ? (*known)->validity : rt::Duration::zero();
   co_return entry_reply(node, attr, validity);
@@ -120,13 +120,17 @@ rt::Task<Result<EntryReply>> FileSystem::link(NodeId id, NodeId directory, std::
   inodes_.attach(node, place.directory, name);
   note_change(*node);
   note_change(*place.directory);
-  branch.changed(std::string(parent_of(place.path)));
+  branch.touched(std::string(parent_of(place.path)));
   PLY_CO_TRY(attr, co_await current_attr(node));
   co_return entry_reply(node, attr.attr, attr.validity);
 }
 
 rt::Task<Status> FileSystem::unlink(NodeId directory, std::string name) {
   PLY_CO_TRY(place, place_of(directory, name));
+  if (const NodePtr losing = inodes_.child(place.directory, name); losing && !losing->open.empty()) {
+    co_await drain(losing);
+    co_await attach_all(losing);
+  }
   const std::vector<std::string> marked(1, place.path);
   const Mark moving(*this, moving_, marked);
   co_await wait_while_opening(marked);
@@ -134,10 +138,11 @@ rt::Task<Status> FileSystem::unlink(NodeId directory, std::string name) {
   Status removed = co_await branch.remove_file(place.path);
   if (!removed) co_return std::move(removed);
   written_links_.forget(place.path);
-  branch.changed(std::string(parent_of(place.path)));
+  branch.touched(std::string(parent_of(place.path)));
   note_change(*place.directory);
   const NodePtr node = inodes_.detach(place.directory, name);
   if (!node) co_return Status();
+  if (!node->open.empty()) tell_paths();
   note_change(*node);
   for (const Node::Name& other : node->names) {
     const auto path = inodes_.path(*other.parent, other.name);
@@ -151,7 +156,7 @@ rt::Task<Status> FileSystem::remove_directory(NodeId directory, std::string name
   branch::Branch& branch = branch_at(place.path);
   Status removed = co_await branch.remove_directory(place.path);
   if (!removed) co_return std::move(removed);
-  branch.changed(std::string(parent_of(place.path)));
+  branch.touched(std::string(parent_of(place.path)));
   note_change(*place.directory);
   inodes_.detach(place.directory, name);
   co_return Status();
@@ -166,6 +171,10 @@ rt::Task<Status> FileSystem::rename(NodeId directory, std::string name, NodeId t
   if (moved && moved == inodes_.child(target.directory, new_name)) co_return Status();
   // Never publish a name before its content.
   if (moved) co_await drain(moved);
+  if (const NodePtr losing = inodes_.child(target.directory, new_name); losing && !losing->open.empty()) {
+    co_await drain(losing);
+    co_await attach_all(losing);
+  }
   const std::vector<std::string> marked({from.path, target.path});
   const Mark moving(*this, moving_, marked);
   co_await wait_while_opening(marked);
@@ -176,7 +185,8 @@ rt::Task<Status> FileSystem::rename(NodeId directory, std::string name, NodeId t
   written_links_.rename(from.path, target.path);
   const NodePtr replaced = inodes_.child(target.directory, new_name);
   inodes_.rename(from.directory, name, target.directory, new_name);
-  for (const std::string& path : {from.path, target.path}) branch.changed(std::string(parent_of(path)));
+  tell_paths();
+  for (const std::string& path : {from.path, target.path}) branch.touched(std::string(parent_of(path)));
   note_change(*from.directory);
   note_change(*target.directory);
   if (moved) note_change(*moved);

@@ -3,19 +3,23 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 
+#include "rt/operation.h"
 #include "rt/sleep.h"
 
 namespace ply::writeback {
 
 FileWriter::FileWriter(rt::Loop& loop, store::File& file, rt::Semaphore& budget, WriterOptions options,
-                       std::function<void(const Error&)> on_failure, std::function<void()> on_acknowledged)
+                       std::function<void(const Error&)> on_failure, std::function<void(Range)> on_acknowledged,
+                       std::function<void(const Attr&)> on_settled)
     : loop_(loop),
       file_(file),
       budget_(budget),
       options_(options),
       on_failure_(std::move(on_failure)),
       on_acknowledged_(std::move(on_acknowledged)),
+      on_settled_(std::move(on_settled)),
       scope_(loop),
       order_(loop),
       acknowledged_(loop) {}
@@ -43,6 +47,8 @@ std::uint64_t FileWriter::dirty_end() const {
 
 rt::Task<Status> FileWriter::write(std::uint64_t offset, Buffer data) {
   if (data.empty()) co_return Status();
+  // What was to be set after the earlier writes is not to be set after this one.
+  if (!changes_.empty()) co_await drain();
   co_await budget_.acquire(data.size());
   {
     rt::Mutex::Guard guard = co_await order_.lock();
@@ -89,14 +95,51 @@ rt::Task<void> FileWriter::send(std::list<Extent>::iterator extent, Buffer data)
   // The writer's reply goes out before the bytes do: it prepares its next piece meanwhile.
   co_await rt::yield_to(loop_);
   Status written = co_await file_.write(extent->offset, std::move(data));
+  acknowledge(extent, written ? nullptr : &written.error());
+}
+
+void FileWriter::acknowledge(std::list<Extent>::iterator extent, const Error* failure) {
   budget_.release(extent->size);
+  // Where appended data went is the server's to know.
+  const Range written = options_.append ? Range{0, std::numeric_limits<std::uint64_t>::max()}
+                                        : Range{extent->offset, extent->offset + extent->size};
   under_way_.erase(extent);
-  if (!written) {
-    last_failure_ = written.error().clone();
-    on_failure_(written.error());
+  if (failure != nullptr) {
+    last_failure_ = failure->clone();
+    on_failure_(*failure);
   }
-  on_acknowledged_();
+  on_acknowledged_(written);
   acknowledged_.wake_all();
+}
+
+/// The rest of what was written, what is to be set after it, and a look at the outcome, in one flight.
+/// Requires: order_ is held.
+rt::Task<void> FileWriter::send_last() {
+  // Its answer must be of everything that was written.
+  const auto others = [&] { return !under_way_.empty(); };
+  if (!changes_.empty() || options_.append)
+    while (others()) co_await acknowledged_.wait();
+  if (others()) co_return co_await send_gathered();
+  if (gathered_size() == 0 && changes_.empty()) co_return;
+  Buffer data = std::move(gathered_);
+  gathered_ = Buffer();
+  std::vector<AttrChange> changes = std::exchange(changes_, {});
+  const auto extent = under_way_.insert(under_way_.end(), Extent{next_sequence_++, gathered_offset_, data.size()});
+  scope_.spawn(finish_last(extent, std::move(data), std::move(changes)));
+}
+
+rt::Task<void> FileWriter::finish_last(std::list<Extent>::iterator extent, Buffer data,
+                                       std::vector<AttrChange> changes) {
+  auto attr = co_await file_.write_last(extent->offset, std::move(data), std::move(changes));
+  acknowledge(extent, attr ? nullptr : &attr.error());
+  if (attr && !is_dirty()) on_settled_(*attr);
+}
+
+std::optional<std::int64_t> FileWriter::time_to_set() const {
+  std::optional<std::int64_t> time;
+  for (const AttrChange& change : changes_)
+    if (change.mtime) time = change.mtime;
+  return time;
 }
 
 void FileWriter::arm_timer() {
@@ -113,9 +156,11 @@ rt::Task<void> FileWriter::send_when_old() {
 }
 
 rt::Task<void> FileWriter::drain() {
+  rt::RoundTrip trip(loop_);
+  const bool waited = is_dirty();
   {
     rt::Mutex::Guard guard = co_await order_.lock();
-    co_await send_gathered();
+    co_await send_last();
   }
   const std::uint64_t last = next_sequence_;
   const auto waits = [&] {
@@ -123,6 +168,7 @@ rt::Task<void> FileWriter::drain() {
                        [&](const Extent& extent) { return extent.sequence < last; });
   };
   while (waits()) co_await acknowledged_.wait();
+  if (waited) trip.done();
 }
 
 rt::Task<void> FileWriter::finish() {

@@ -5,7 +5,9 @@
 #include <functional>
 #include <list>
 #include <optional>
+#include <vector>
 
+#include "base/range.h"
 #include "rt/scope.h"
 #include "rt/semaphore.h"
 #include "store/store.h"
@@ -22,23 +24,29 @@ struct WriterOptions {
 
 /// Writes of one open file that the server does not have yet. `write` returns when the data is taken; it is sent in
 /// the background, within a budget that all files of a mount share (a full one delays the reply). Failures are told
-/// to `on_failure`, which must bring them to a caller; `on_acknowledged` is called after each piece that the server has
-/// taken or refused: what was known of the file's size and times is out of date then.
-/// Requires at destruction: finish() awaited.
+/// to `on_failure`, which must bring them to a caller; `on_acknowledged` is called with its place after each piece that
+/// the server has taken or refused: what was known of the file's size and times is out of date then. `on_settled` is
+/// called when all is on the server and it has told the file's attributes after that. Requires at destruction: finish()
+/// awaited.
 class FileWriter {
  public:
   FileWriter(rt::Loop& loop, store::File& file, rt::Semaphore& budget, WriterOptions options,
-             std::function<void(const Error&)> on_failure, std::function<void()> on_acknowledged);
+             std::function<void(const Error&)> on_failure, std::function<void(Range)> on_acknowledged,
+             std::function<void(const Attr&)> on_settled);
   ~FileWriter();
 
   /// Takes a copy of `data` before its first suspension. A failure is only returned if synchronous.
   rt::Task<Status> write(std::uint64_t offset, Buffer data);
+  /// Sets attributes after all that was written so far. Goes along with the last piece.
+  void set_attr_behind(AttrChange change) { changes_.push_back(change); }
+  /// The modification time that is still to be set, if any.
+  std::optional<std::int64_t> time_to_set() const;
   /// Waits until the server has acknowledged, or refused, everything written before this call.
   rt::Task<void> drain();
   /// drain(), and nothing of this writer runs any more. Requires: no further write.
   rt::Task<void> finish();
 
-  bool is_dirty() const { return gathered_size() > 0 || !under_way_.empty(); }
+  bool is_dirty() const { return gathered_size() > 0 || !under_way_.empty() || !changes_.empty(); }
   bool overlaps(std::uint64_t offset, std::uint64_t size) const;
   /// Where the furthest of the dirty data ends; 0 if there is none.
   std::uint64_t dirty_end() const;
@@ -52,6 +60,9 @@ class FileWriter {
 
   std::size_t gathered_size() const { return gathered_.size(); }
   rt::Task<void> send_gathered();
+  rt::Task<void> send_last();
+  rt::Task<void> finish_last(std::list<Extent>::iterator extent, Buffer data, std::vector<AttrChange> changes);
+  void acknowledge(std::list<Extent>::iterator extent, const Error* failure);
   rt::Task<void> send(std::list<Extent>::iterator extent, Buffer data);
   rt::Task<void> send_when_old();
   void arm_timer();
@@ -61,12 +72,14 @@ class FileWriter {
   rt::Semaphore& budget_;
   WriterOptions options_;
   std::function<void(const Error&)> on_failure_;
-  std::function<void()> on_acknowledged_;
+  std::function<void(Range)> on_acknowledged_;
+  std::function<void(const Attr&)> on_settled_;
   rt::Scope scope_;
   rt::Mutex order_;  // decides the order of pieces; held while a piece waits for one it overlaps
 
   Buffer gathered_;  // [gathered_offset_, + size): not sent
   std::uint64_t gathered_offset_ = 0;
+  std::vector<AttrChange> changes_;  // to be made when all of it is written
   std::list<Extent> under_way_;
   std::uint64_t next_sequence_ = 1;
   rt::WaitList acknowledged_;

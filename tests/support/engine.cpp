@@ -15,6 +15,7 @@ Engine::Engine(std::uint64_t seed, EngineOptions options) : loop(seed) {
   options.remote.base = "/base";
   options.files.typed_root = "/base";
   auto store = std::make_unique<store::RemoteStore>(loop, std::move(owned), options.remote, log_, meter);
+  store_ = store.get();
   const bool connected = run(store->connect()).ok();
   if (!connected) std::abort();
   auto branch = std::make_unique<branch::Branch>(loop, std::move(store), options.branch, log_);
@@ -25,6 +26,10 @@ Engine::Engine(std::uint64_t seed, EngineOptions options) : loop(seed) {
 Engine::~Engine() {
   run(files->shut_down());
   loop.run_until_idle();
+}
+
+void Engine::open_lanes() {
+  loop.run(store_->lanes().settle());
 }
 
 Result<vfs::NodeId> Engine::look_up(const std::string& path) {
@@ -54,13 +59,13 @@ Result<std::string> Engine::read_file(const std::string& path) {
   for (;;) {
     auto data = run(files->read(open.handle, content.size(), 10000));
     if (!data) {
-      run(files->release(open.handle));
+      loop.run(files->release(open.handle));
       return std::move(data).error();
     }
     if (data->empty()) break;
-    content += as_text(data->span());
+    content += as_text(join(*data).span());
   }
-  run(files->release(open.handle));
+  loop.run(files->release(open.handle));
   return content;
 }
 
@@ -80,7 +85,7 @@ Status Engine::write_file(const std::string& path, const std::string& content) {
   }
   Status written = run(files->write(handle, 0, Buffer::copy_of(as_bytes(content)), vfs::WriteOrigin::Program));
   Status flushed = run(files->flush(handle));
-  run(files->release(handle));
+  loop.run(files->release(handle));
   return written ? std::move(flushed) : std::move(written);
 }
 

@@ -27,8 +27,19 @@ class Engine {
 
   template <class T>
   T run(rt::Task<T> task) {
-    return loop.run(std::move(task));
+    return loop.run(counted(std::move(task)));
   }
+  /// The round trips that the kernel's requests made by `steps` waited for, one after the other.
+  template <class Steps>
+  std::uint32_t cost(const Steps& steps) {
+    operation_ = rt::OperationRef(rt::Operation::make());
+    steps();
+    const std::uint32_t trips = operation_.get()->round_trips();
+    operation_ = rt::OperationRef();
+    return trips;
+  }
+  /// Waits until the store's further channels stand.
+  void open_lanes();
 
   /// As programs do it: by path below the mount, with lookups on the way. Failures as Result.
   Result<vfs::NodeId> look_up(const std::string& path);
@@ -44,7 +55,14 @@ class Engine {
   std::unique_ptr<vfs::FileSystem> files;
 
  private:
+  template <class T>
+  rt::Task<T> counted(rt::Task<T> task) {
+    const rt::OperationScope scope(loop, operation_);
+    co_return co_await task;
+  }
   NullLogger log_;
+  rt::OperationRef operation_;
+  store::RemoteStore* store_ = nullptr;
 };
 
 }  // namespace ply::test

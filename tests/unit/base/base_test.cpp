@@ -73,16 +73,15 @@ TEST(Hash, is_the_same_in_every_run) {
   EXPECT_NE(stable_hash("a"), stable_hash("a", 1));
 }
 
-TEST(WireMeter, requests_sent_together_are_one_flight) {
-  WireMeter meter;
-  meter.sent(10);
-  meter.sent(10);
-  meter.received(5);
-  meter.received(5);
-  meter.sent(10);
-  EXPECT_EQ(meter.counters().flights, 2u);
-  EXPECT_EQ(meter.counters().requests, 3u);
-  EXPECT_EQ(meter.counters().bytes_sent, 30u);
+TEST(OperationMeter, counts_by_kind_and_leaves_out_what_nobody_waits_for) {
+  OperationMeter meter;
+  meter.count("lookup", 1);
+  meter.count("lookup", 2);
+  meter.count("release", 1);
+  EXPECT_EQ(meter.costs().at("lookup").requests, 2u);
+  EXPECT_EQ(meter.costs().at("lookup").round_trips, 3u);
+  EXPECT_EQ(meter.costs().at("lookup").most, 2u);
+  EXPECT_EQ(meter.total().round_trips, 3u);
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ struct Fixture {
         file(loop),
         writer(
             loop, file, budget, options, [this](const Error& why) { failures.push_back(why.clone()); },
-            [this] { ++acknowledged; }) {}
+            [this](Range) { ++acknowledged; }, [this](const Attr& attr) { settled = attr; }) {}
   ~Fixture() { loop.run(writer.finish()); }
   Status write(std::uint64_t offset, std::string_view text) {
     return loop.run(writer.write(offset, Buffer::copy_of(as_bytes(text))));
@@ -67,6 +67,7 @@ struct Fixture {
   SlowFile file;
   std::vector<Error> failures;
   int acknowledged = 0;
+  std::optional<Attr> settled;
   FileWriter writer;
 };
 

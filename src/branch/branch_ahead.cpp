@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What a branch fetches before it is asked for, as the walk planner wishes.
+#include "base/path.h"
+#include "branch/branch.h"
+#include "rt/operation.h"
+
+namespace ply::branch {
+
+namespace {
+constexpr std::size_t kMostLookedUp = 1024;
+}
+
+double Branch::seconds_now() const {
+  return std::chrono::duration<double>(loop_.now().time_since_epoch()).count();
+}
+
+rt::Task<bool> Branch::wait_for(std::map<std::string, std::shared_ptr<rt::Event>>* under_way, std::string path) {
+  const auto found = under_way->find(path);
+  if (found == under_way->end()) co_return false;
+  const std::shared_ptr<rt::Event> done = found->second;
+  rt::RoundTrip trip(loop_);
+  co_await done->wait();
+  trip.done();
+  co_return true;
+}
+
+void Branch::fetch(ahead::WalkWish wish) {
+  if (wish.empty()) return;
+  const rt::OperationScope nobody_waits(loop_);
+  for (std::string& directory : wish.directories) background_.spawn(list_ahead(std::move(directory)));
+  for (ahead::WalkWish::File& file : wish.files) background_.spawn(read_ahead(std::move(file.path), file.size));
+}
+
+void Branch::plan_from_listing(const std::string& path, const std::vector<store::DirEntry>& entries) {
+  std::vector<ahead::WalkPlanner::Entry> seen;
+  seen.reserve(entries.size());
+  for (const store::DirEntry& entry : entries)
+    seen.push_back({entry.name, entry.attr.is_directory(), entry.attr.is_regular(), entry.attr.size});
+  fetch(walk_.listed(path, seen, seconds_now()));
+}
+
+rt::Task<void> Branch::list_ahead(std::string path) {
+  auto remote = outward(path);
+  if (!remote || listings_under_way_.contains(path)) co_return walk_.failed(path);
+  if (const auto known = names_.listing(path)) co_return plan_from_listing(path, *known);
+  // What is pending there would be missing in the answer.
+  const auto pending = pending_.lower_bound(path);
+  if (pending != pending_.end() && is_at_or_below(pending->first, path)) co_return walk_.failed(path);
+
+  const auto done = std::make_shared<rt::Event>(loop_);
+  listings_under_way_.emplace(path, done);
+  const auto asked = names_.ticket();
+  auto entries = co_await store_->list(*remote, store::Urgency::Ahead);
+  listings_under_way_.erase(path);
+  if (entries) {
+    const std::vector<store::DirEntry> local = localize(std::move(*entries));
+    names_.put_listing(path, local, asked);
+    plan_from_listing(path, local);
+  } else {
+    walk_.failed(path);
+  }
+  done->set();
+}
+
+rt::Task<void> Branch::read_ahead(std::string path, std::uint64_t size) {
+  auto remote = outward(path);
+  const auto known = known_file(path);
+  if (!remote || !known || known->size != size || pending_.contains(path) || reads_under_way_.contains(path))
+    co_return walk_.failed(path);
+  const auto data = data_.at(path);
+  if (data->version() && data->version()->is_of(*known, names_.attr_told(path)) && data->covers(Range{0, size}))
+    co_return;  // there already
+  const auto done = std::make_shared<rt::Event>(loop_);
+  reads_under_way_.emplace(path, done);
+  const auto asked = names_.ticket();
+  const auto wanted = static_cast<std::size_t>(size);
+  auto file = co_await store_->read_file(*remote, wanted, wanted, store::Urgency::Ahead);
+  reads_under_way_.erase(path);
+  // What was written here meanwhile is better known.
+  const bool good = file && file->data.size() == size && file->attr.size == size && !names_.changed_since(path, asked);
+  if (good) {
+    if (const auto local = inward(file->attr)) names_.put_attr(path, *local, asked);
+    adopt_version(*data, file->attr);
+    data->put(0, std::move(file->data));
+  } else {
+    walk_.failed(path);
+  }
+  done->set();
+}
+
+void Branch::note_lookup(const std::string& directory) {
+  if (lookups_.size() > kMostLookedUp) lookups_.clear();
+  if (++lookups_[directory] < 2) return;
+  lookups_.erase(directory);
+  ahead::WalkWish wish = walk_.directory_wanted(directory, seconds_now());
+  wish.directories.push_back(directory);
+  fetch(std::move(wish));
+}
+
+}  // namespace ply::branch
