@@ -73,15 +73,22 @@ void WalkPlanner::forget(const std::string& path) {
   }
 }
 
-WalkWish WalkPlanner::directory_wanted(const std::string& path, double now) {
+WalkWish WalkPlanner::directory_wanted(const std::string& path, Interest interest, double now) {
   expire(now);
-  used(path);
+  const bool was_ahead = used(path);
   bound();
   Directory& directory = directories_[path];
-  // One directory and then one in it: that is how every walk begins.
+  // A walk that comes to what was not fetched: the window was spent elsewhere, it must be larger.
+  if (walking_ && !was_ahead && !directory.is_listed)
+    listings_.allowed = std::min(listings_.allowed * 2, listings_.most);
   if (!directory.by_program && !path.empty()) {
-    const Directory* const parent = find(std::string(parent_of(path)));
-    if (parent != nullptr && parent->by_program) walking_ = true;
+    Directory* const parent = find(std::string(parent_of(path)));
+    if (parent != nullptr && parent->by_program) {
+      // One directory listed and then one in it: that is how every walk begins. A path leads there too, but not to a
+      // second one beside it.
+      ++parent->children_wanted;
+      if (interest == Interest::Listing || parent->children_wanted >= 2) walking_ = true;
+    }
   }
   directory.by_program = true;
   position_ = path;
@@ -102,8 +109,11 @@ WalkWish WalkPlanner::file_wanted(const std::string& path, double now) {
   if (walking_) ++files_on_the_way_;
   if (was_ahead || directory->files_read >= 2 || files_on_the_way_ >= 2) reading_ = true;
   const std::string_view name = name_of(path);
-  for (File& file : directory->files)
-    if (file.name == name) file.done = true;
+  for (File& file : directory->files) {
+    if (file.name != name) continue;
+    if (reading_ && !was_ahead && !file.done) bytes_.allowed = std::min(bytes_.allowed * 2, bytes_.most);
+    file.done = true;
+  }
   position_ = parent;
   take_from(wish, parent, now);
   return wish;
@@ -114,9 +124,11 @@ WalkWish WalkPlanner::listed(const std::string& path, const std::vector<Entry>& 
   Directory& directory = directories_[path];
   const bool by_program = directory.by_program;
   const int files_read = directory.files_read;
+  const int children_wanted = directory.children_wanted;
   directory = Directory();
   directory.by_program = by_program;
   directory.files_read = files_read;
+  directory.children_wanted = children_wanted;
   directory.is_listed = true;
   for (const Entry& entry : entries) {
     if (entry.is_directory) directory.subdirectories.emplace_back(entry.name);

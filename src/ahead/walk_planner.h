@@ -32,8 +32,11 @@ class WalkPlanner {
   };
   explicit WalkPlanner(Options options) : options_(options) {}
 
-  /// A program lists the directory, or looks up many names in it.
-  WalkWish directory_wanted(const std::string& path, double now);
+  enum class Interest {
+    Listing,  ///< a program reads the directory
+    Names     ///< a program looks up names in it: every path leads through directories that way
+  };
+  WalkWish directory_wanted(const std::string& path, Interest interest, double now);
   /// A program reads a small file from its beginning.
   WalkWish file_wanted(const std::string& path, double now);
 
@@ -59,7 +62,8 @@ class WalkPlanner {
     bool done = false;  // wished for, or read by the program itself
   };
   struct Directory {
-    bool by_program = false;
+    bool by_program = false;  // it was wanted
+    int children_wanted = 0;
     bool is_listed = false;
     bool exhausted = false;        // nothing more to list below
     bool files_exhausted = false;  // nothing more to read below

@@ -20,6 +20,8 @@ namespace ply::app {
 
 namespace {
 
+constexpr rt::Duration kPatienceForLanes = std::chrono::seconds(2);
+
 /// One mount from the first connection to the last byte sent. Owns everything, and ends it in order: no more
 /// requests, then no more writes, then no more connections.
 class MountRun {
@@ -169,6 +171,8 @@ rt::Task<Status> MountRun::try_bring_up() {
   // Connect first, then mount: what ssh needs from below the mount point must be readable.
   if (remote_ != nullptr && !plan_.delay_connect) {
     PLY_CO_CHECK(connected, co_await remote_->connect());
+    // The further channels are worth a moment: the first program finds them open.
+    co_await remote_->lanes().settle_for(kPatienceForLanes);
     // A reconnect may need it again; nothing else does.
     if (secret_ && !plan_.remote.reconnect) secret_->wipe();
   }

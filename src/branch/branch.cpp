@@ -66,8 +66,11 @@ std::optional<Result<KnownAttr>> Branch::known(const std::string& path) {
   if (const auto pending = pending_.find(path); pending != pending_.end())
     return KnownAttr{pending->second->pending_attr(), rt::Duration::zero()};
   if (const auto attr = names_.attr(path)) return KnownAttr{*attr, names_.attr_validity(path)};
-  if (names_.is_absent(path)) return Result<KnownAttr>(Errc::NotFound);
-  return std::nullopt;
+  if (!names_.is_absent(path)) return std::nullopt;
+  // Names that are looked for are often made next: their directory's listing is kept fresh while that goes on.
+  const std::string parent(parent_of(path));
+  if (names_.wants_refresh(parent)) refresh(parent);
+  return Result<KnownAttr>(Errc::NotFound);
 }
 
 rt::Task<Result<KnownAttr>> Branch::stat(std::string path) {
@@ -75,11 +78,11 @@ rt::Task<Result<KnownAttr>> Branch::stat(std::string path) {
   PLY_CO_TRY(remote, outward(path));
   if (!path.empty()) {
     const std::string parent(parent_of(path));
-    note_lookup(parent);
     const bool was_under_way = co_await wait_for(&listings_under_way_, parent);
     if (was_under_way) {
       if (auto answer = known(path)) co_return std::move(*answer);
     }
+    note_lookup(parent);
   }
   auto asked = names_.ticket();
   auto attr = co_await ask(path, remote);
@@ -100,6 +103,12 @@ rt::Task<Result<KnownAttr>> Branch::stat(std::string path) {
   out.attr = local;
   out.validity = names_.attr_validity(path);
   co_return out;
+}
+
+rt::Task<Result<Attr>> Branch::permissions(std::string path) {
+  if (const auto known = names_.permissions(path)) co_return *known;
+  PLY_CO_TRY(known, co_await stat(path));
+  co_return known.attr;
 }
 
 rt::Task<Result<Attr>> Branch::ask(std::string path, std::string remote) {
@@ -131,7 +140,7 @@ std::vector<store::DirEntry> Branch::localize(std::vector<store::DirEntry> entri
 }
 
 rt::Task<Result<std::vector<store::DirEntry>>> Branch::list(std::string path) {
-  fetch(walk_.directory_wanted(path, seconds_now()));
+  fetch(walk_.directory_wanted(path, ahead::WalkPlanner::Interest::Listing, seconds_now()));
   if (auto entries = names_.listing(path)) co_return std::move(*entries);
   const bool was_under_way = co_await wait_for(&listings_under_way_, path);
   if (was_under_way) {
@@ -171,11 +180,20 @@ rt::Task<Result<Attr>> Branch::make_directory(std::string path, store::NewNode n
   PLY_CO_TRY(remote, outward(path));
   auto attr = co_await store_->make_directory(remote, node);
   if (!attr) {
-    if (attr.error().is(Errc::Exists)) names_.changed(path);
+    if (attr.error().is(Errc::Exists)) names_.appeared(path);
     co_return std::move(attr).error();
   }
   PLY_CO_TRY(local, inward(*attr));
   names_.created(path, local);
+  // Nobody else has been there yet.
+  names_.put_listing(path, {}, names_.ticket());
+  constexpr std::uint32_t kOwnerMayMakeNames = 0300;
+  if (!node.uid && (local.mode & kOwnerMayMakeNames) == kOwnerMayMakeNames) {
+    cache::NameCache::Owner owner;
+    owner.uid = local.uid;
+    owner.gid = local.gid;
+    names_.prove_creation(path, owner);
+  }
   co_return local;
 }
 
@@ -262,10 +280,12 @@ rt::Task<Status> Branch::set_attr(std::string path, AttrChange change, Follow fo
   PLY_CO_TRY(remote, outward(path));
   Status mapped = ids_.to_remote(change);
   if (!mapped) co_return std::move(mapped);
-  Status set = co_await store_->set_attr(remote, change, follow);
+  auto set = co_await store_->set_attr(remote, change, follow);
   names_.changed(path);  // also after a failure: a part may have been done
   if (change.size) data_.removed(path);
-  co_return std::move(set);
+  if (!set) co_return std::move(set).error();
+  if (const auto local = inward(*set)) names_.set_own_attr(path, *local);
+  co_return Status();
 }
 
 rt::Task<Status> Branch::sync_directory(std::string path) {

@@ -55,6 +55,8 @@ class Branch {
   std::optional<Result<KnownAttr>> known(const std::string& path);
   rt::Task<Result<KnownAttr>> stat(std::string path);
   rt::Duration absence_validity(const std::string& path) { return names_.absence_validity(path); }
+  /// Mode, uid and gid of a directory.
+  rt::Task<Result<Attr>> permissions(std::string path);
   rt::Task<Result<std::vector<store::DirEntry>>> list(std::string path);
   rt::Task<Result<std::string>> read_link(std::string path);
   rt::Task<Result<FsStats>> statfs(std::string path);
@@ -76,6 +78,7 @@ class Branch {
   rt::Task<Status> remove_directory(std::string path);
   rt::Task<Status> rename(std::string from, std::string to, store::Replace replace);
   rt::Task<Status> link(std::string existing, std::string path);
+  /// The attributes after it are known then.
   rt::Task<Status> set_attr(std::string path, AttrChange change, store::Follow follow);
   rt::Task<Status> sync_directory(std::string path);
   rt::Task<void> shut_down();
@@ -123,9 +126,17 @@ class Branch {
   void fetch(ahead::WalkWish wish);
   /// The planner's answer to a listing.
   void plan_from_listing(const std::string& path, const std::vector<store::DirEntry>& entries);
-  rt::Task<void> list_ahead(std::string path);
+  enum class Why {
+    Walk,     ///< a program will list it
+    LookUp,   ///< one name in it was looked up; worth it for a small directory only
+    Refresh,  ///< its listing is about to be too old to prove absences
+  };
+  rt::Task<void> list_ahead(std::string path, Why why);
+  void refresh(const std::string& directory);
+  void add_pending(const std::string& path, std::vector<store::DirEntry>& entries);
   rt::Task<void> read_ahead(std::string path, std::uint64_t size);
-  /// A name in the directory had to be asked for by itself; at the second one the whole directory is.
+  /// A name in the directory had to be asked for by itself: others there will be, so the directory is listed beside it,
+  /// if it is small; at the second one in any case.
   void note_lookup(const std::string& directory);
   /// Waits for what is being fetched under the key, if anything is.
   rt::Task<bool> wait_for(std::map<std::string, std::shared_ptr<rt::Event>>* under_way, std::string path);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What a branch fetches before it is asked for, as the walk planner wishes.
+#include <algorithm>
+
 #include "base/path.h"
 #include "branch/branch.h"
 #include "rt/operation.h"
@@ -27,7 +29,7 @@ rt::Task<bool> Branch::wait_for(std::map<std::string, std::shared_ptr<rt::Event>
 void Branch::fetch(ahead::WalkWish wish) {
   if (wish.empty()) return;
   const rt::OperationScope nobody_waits(loop_);
-  for (std::string& directory : wish.directories) background_.spawn(list_ahead(std::move(directory)));
+  for (std::string& directory : wish.directories) background_.spawn(list_ahead(std::move(directory), Why::Walk));
   for (ahead::WalkWish::File& file : wish.files) background_.spawn(read_ahead(std::move(file.path), file.size));
 }
 
@@ -39,27 +41,46 @@ void Branch::plan_from_listing(const std::string& path, const std::vector<store:
   fetch(walk_.listed(path, seen, seconds_now()));
 }
 
-rt::Task<void> Branch::list_ahead(std::string path) {
+void Branch::refresh(const std::string& directory) {
+  const rt::OperationScope nobody_waits(loop_);
+  background_.spawn(list_ahead(directory, Why::Refresh));
+}
+
+rt::Task<void> Branch::list_ahead(std::string path, Why why) {
   auto remote = outward(path);
   if (!remote || listings_under_way_.contains(path)) co_return walk_.failed(path);
-  if (const auto known = names_.listing(path)) co_return plan_from_listing(path, *known);
-  // What is pending there would be missing in the answer.
-  const auto pending = pending_.lower_bound(path);
-  if (pending != pending_.end() && is_at_or_below(pending->first, path)) co_return walk_.failed(path);
-
+  if (why != Why::Refresh) {
+    if (const auto known = names_.listing(path)) co_return plan_from_listing(path, *known);
+  }
+  // The server does not know yet of what is pending.
+  std::vector<std::string> pending;
+  for (auto it = pending_.lower_bound(path); it != pending_.end() && it->first.starts_with(path); ++it)
+    if (parent_of(it->first) == path) pending.push_back(it->first);
   const auto done = std::make_shared<rt::Event>(loop_);
   listings_under_way_.emplace(path, done);
   const auto asked = names_.ticket();
   auto entries = co_await store_->list(*remote, store::Urgency::Ahead);
+  if (entries.failed_with(Errc::TooLarge) && why != Why::LookUp)
+    entries = co_await store_->list(*remote, store::Urgency::Now);
   listings_under_way_.erase(path);
   if (entries) {
-    const std::vector<store::DirEntry> local = localize(std::move(*entries));
+    std::vector<store::DirEntry> local = localize(std::move(*entries));
+    for (const std::string& name : pending) add_pending(name, local);
     names_.put_listing(path, local, asked);
     plan_from_listing(path, local);
   } else {
     walk_.failed(path);
   }
   done->set();
+}
+
+/// A file that was pending when its directory was listed is there for this mount, listed or not, unless it was removed.
+void Branch::add_pending(const std::string& path, std::vector<store::DirEntry>& entries) {
+  const std::string name(name_of(path));
+  const bool listed =
+      std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; });
+  const auto still = known(path);
+  if (!listed && still && *still) entries.push_back(store::DirEntry{name, (*still)->attr});
 }
 
 rt::Task<void> Branch::read_ahead(std::string path, std::uint64_t size) {
@@ -90,11 +111,11 @@ rt::Task<void> Branch::read_ahead(std::string path, std::uint64_t size) {
 
 void Branch::note_lookup(const std::string& directory) {
   if (lookups_.size() > kMostLookedUp) lookups_.clear();
-  if (++lookups_[directory] < 2) return;
+  const rt::OperationScope nobody_waits(loop_);
+  fetch(walk_.directory_wanted(directory, ahead::WalkPlanner::Interest::Names, seconds_now()));
+  if (++lookups_[directory] == 1) return background_.spawn(list_ahead(directory, Why::LookUp));
   lookups_.erase(directory);
-  ahead::WalkWish wish = walk_.directory_wanted(directory, seconds_now());
-  wish.directories.push_back(directory);
-  fetch(std::move(wish));
+  background_.spawn(list_ahead(directory, Why::Walk));
 }
 
 }  // namespace ply::branch

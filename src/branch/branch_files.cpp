@@ -229,7 +229,12 @@ rt::Task<Result<Branch::Opened>> Branch::create(std::string path, store::OpenMod
   const auto owner = names_.owner_of_new_file(parent);
   const bool later = owner && store_->keeps_order() && ids_.is_identity();
   const auto confirm = later ? store::Confirm::Later : store::Confirm::Attributes;
-  PLY_CO_TRY(opened, co_await store_->create(remote, mode, node, confirm));
+  auto created = co_await store_->create(remote, mode, node, confirm);
+  if (!created) {
+    if (created.error().is(Errc::Exists)) names_.appeared(path);
+    co_return std::move(created).error();
+  }
+  store::Opened& opened = *created;
   if (later) {
     opened.attr = expected_attr(node, *owner);
   } else {

@@ -260,11 +260,13 @@ rt::Task<Result<Attr>> OpenFile::stat() {
   co_return owner_.inward(attr);
 }
 
-rt::Task<Status> OpenFile::set_attr(AttrChange change) {
+rt::Task<Result<Attr>> OpenFile::set_attr(AttrChange change) {
   Status mapped = owner_.ids_.to_remote(change);
-  if (!mapped) co_return mapped;
+  if (!mapped) co_return std::move(mapped).error();
   if (change.size) data_->changed(Range{0, std::numeric_limits<std::uint64_t>::max()});
-  co_return co_await file_->set_attr(change);
+  const std::vector<AttrChange> changes(1, change);
+  PLY_CO_TRY(attr, co_await file_->write_last(0, Buffer(), changes));
+  co_return owner_.inward(attr);
 }
 
 rt::Task<Result<std::uint64_t>> OpenFile::copy_from(OpenFile& source, std::uint64_t source_offset, std::uint64_t length,

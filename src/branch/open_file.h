@@ -42,7 +42,8 @@ class OpenFile {
   rt::Task<void> drain();
   /// Requires: is_attached().
   rt::Task<Result<Attr>> stat();
-  rt::Task<Status> set_attr(AttrChange change);
+  /// The attributes after it.
+  rt::Task<Result<Attr>> set_attr(AttrChange change);
   rt::Task<Status> sync() { return file_->sync(); }
   rt::Task<Result<std::uint64_t>> copy_from(OpenFile& source, std::uint64_t source_offset, std::uint64_t length,
                                             std::uint64_t offset);

@@ -119,6 +119,7 @@ void NameCache::set_attr(Entry& entry, const Attr& attr) {
   if (attr.nlink != 0) entry.last_links = attr.nlink;
   else entry.attr->nlink = entry.last_links;
   entry.attr_expires = loop_.now() + options_.attr_timeout;
+  entry.permissions_expire = entry.attr_expires;
   entry.absent_until.reset();
 }
 
@@ -138,16 +139,54 @@ void NameCache::put_absence(const std::string& path, Ticket asked) {
 }
 
 void NameCache::put_listing(const std::string& path, const std::vector<store::DirEntry>& entries, Ticket asked) {
-  if (!accept(path, asked)) return;
-  for (const store::DirEntry& child : entries)
-    if (child.attr.type != FileType::Unknown) put_attr(join_path(path, child.name), child.attr, asked);
+  if (asked < floor_ || asked < touch(path).listing_floor) return;
+  Listing listing;
+  for (const store::DirEntry& child : entries) {
+    const std::string child_path = join_path(path, child.name);
+    if (child.attr.type != FileType::Unknown) put_attr(child_path, child.attr, asked);
+    // What this mount did to the name since the question is better known than the answer.
+    const auto known = entries_.find(child_path);
+    const bool changed_here = known != entries_.end() && asked < known->second.changed_at;
+    if (!changed_here || !known->second.absent_until) listing.names.emplace(child.name, child.attr.type);
+  }
   // Last, so that the children of a large directory don't push it out.
   Entry& entry = touch(path);
-  Listing listing;
-  for (const store::DirEntry& child : entries) listing.names.emplace(child.name, child.attr.type);
+  for (const auto& [when, name] : entry.made) {
+    if (when < asked) continue;
+    const auto known = entries_.find(join_path(path, name));
+    if (known == entries_.end() || known->second.absent_until) continue;
+    const FileType type = known->second.attr ? known->second.attr->type : FileType::Unknown;
+    listing.names.emplace(name, type);
+  }
   listing.expires = loop_.now() + options_.listing_timeout;
   listing.proves_absence_until = loop_.now() + std::min(options_.absence_timeout, options_.listing_timeout);
   entry.listing = std::move(listing);
+}
+
+void NameCache::note_made(Entry& directory, const std::string& name) {
+  constexpr std::size_t kMostRemembered = 512;
+  if (directory.made.size() >= kMostRemembered) {
+    directory.listing_floor = directory.made.back().first + 1;
+    directory.made.clear();
+  }
+  directory.made.emplace_back(sequence_, name);
+}
+
+bool NameCache::wants_refresh(const std::string& directory) {
+  Entry* const entry = find(directory);
+  constexpr std::size_t kCheapToAsk = 1000;
+  if (!entry || !entry->listing || entry->listing->refreshed) return false;
+  if (entry->listing->names.size() > kCheapToAsk) return false;
+  const rt::Duration left = entry->listing->proves_absence_until - loop_.now();
+  if (left > options_.absence_timeout / 2) return false;
+  entry->listing->refreshed = true;
+  return left > rt::Duration::zero();
+}
+
+std::optional<Attr> NameCache::permissions(const std::string& path) {
+  const Entry* const entry = find(path);
+  if (!entry || !entry->attr || loop_.now() >= entry->permissions_expire) return std::nullopt;
+  return entry->attr;
 }
 
 void NameCache::put_link_target(const std::string& path, const std::string& target, Ticket asked) {
@@ -164,6 +203,12 @@ void NameCache::changed(const std::string& path) {
   entry.changed_at = ++sequence_;
 }
 
+void NameCache::appeared(const std::string& path) {
+  changed(path);
+  if (Listing* const listing = parent_listing(path))
+    listing->names.emplace(std::string(name_of(path)), FileType::Unknown);
+}
+
 void NameCache::created(const std::string& path, const Attr& attr) {
   Entry& entry = touch(path);
   entry.changed_at = ++sequence_;
@@ -174,7 +219,9 @@ void NameCache::created(const std::string& path, const Attr& attr) {
   if (Listing* const listing = parent_listing(path)) listing->names[std::string(name_of(path))] = attr.type;
   const std::string parent(parent_of(path));
   if (attr.is_directory()) adjust_links(parent, 1);
-  touch(parent).changed_at = sequence_;  // a listing that is under way may lack the name
+  Entry& directory = touch(parent);
+  directory.changed_at = sequence_;
+  note_made(directory, std::string(name_of(path)));
 }
 
 void NameCache::set_own_attr(const std::string& path, const Attr& attr) {
@@ -209,7 +256,7 @@ void NameCache::prove_creation(const std::string& directory, Owner owner) {
 
 std::optional<NameCache::Owner> NameCache::owner_of_new_file(const std::string& directory) {
   const Entry* const entry = find(directory);
-  if (!entry || !entry->attr || loop_.now() >= entry->attr_expires) return std::nullopt;
+  if (!entry || !entry->attr || loop_.now() >= entry->permissions_expire) return std::nullopt;
   return entry->creation;
 }
 
@@ -249,6 +296,7 @@ void NameCache::renamed(const std::string& from, const std::string& to) {
     if (Entry* const parent = find(std::string(parent_of(to)))) {
       parent->listing.reset();
       parent->changed_at = sequence_;
+      parent->listing_floor = sequence_;
     }
   }
 }

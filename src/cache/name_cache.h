@@ -69,11 +69,17 @@ class NameCache {
     std::uint32_t gid = 0;
   };
   void prove_creation(const std::string& directory, Owner owner);
+  /// Mode, uid and gid of what is known to be there; unlike attr() not in doubt because names below it come and go.
+  std::optional<Attr> permissions(const std::string& path);
+  /// True if the directory's listing proves absences, but not for long any more; told once per listing.
+  bool wants_refresh(const std::string& directory);
   /// The owner that a new file in the directory gets; nothing if it is not proven that one can be made.
   std::optional<Owner> owner_of_new_file(const std::string& directory);
 
   /// This mount changed the file: attributes and link target are unknown until asked again.
   void changed(const std::string& path);
+  /// The server says that the name is there, whatever was believed.
+  void appeared(const std::string& path);
   /// This mount made the name: it joins a known listing of its parent.
   void created(const std::string& path, const Attr& attr);
   /// This mount removed the name.
@@ -92,6 +98,7 @@ class NameCache {
     std::unordered_map<std::string, FileType> names;
     rt::TimePoint expires;
     rt::TimePoint proves_absence_until;
+    bool refreshed = false;
   };
   struct Entry {
     std::optional<Attr> attr;
@@ -102,6 +109,10 @@ class NameCache {
     std::optional<std::string> target;
     rt::TimePoint target_expires;
     Ticket changed_at = 0;
+    /// Of a directory: the names that were made here lately, for answers to listings that were under way.
+    std::vector<std::pair<Ticket, std::string>> made;
+    Ticket listing_floor = 0;  ///< listings asked for before it are not kept
+    rt::TimePoint permissions_expire;
     std::optional<Owner> creation;
     bool writable = false;
     Attr last_permissions;  // mode, uid and gid when they were last known: the two proofs above hold for them
@@ -114,6 +125,7 @@ class NameCache {
   Entry* accept(const std::string& path, Ticket asked);
   void set_attr(Entry& entry, const Attr& attr);
   Listing* parent_listing(const std::string& path);
+  void note_made(Entry& directory, const std::string& name);
   void evict();
 
   rt::Loop& loop_;

@@ -15,15 +15,29 @@ constexpr rt::Duration kAheadWatchdog = std::chrono::seconds(20);
 }  // namespace
 
 Lanes::Lanes(rt::Loop& loop, rt::Dialer& dialer, LaneOptions options, Logger& log, WireMeter& meter)
-    : loop_(loop), dialer_(dialer), options_(options), log_(log), meter_(meter), background_(loop) {}
+    : loop_(loop), dialer_(dialer), options_(options), log_(log), meter_(meter), background_(loop), settled_(loop) {}
 
 void Lanes::open(std::shared_ptr<Paces> paces, std::string directory) {
   if (!options_.enabled || !dialer_.has_lanes()) return;
   ++login_;
   const rt::OperationScope nobody_waits(loop_);
-  background_.spawn(open_compound(paces, directory, Urgency::Now));
-  background_.spawn(open_compound(paces, directory, Urgency::Ahead));
-  for (std::size_t i = 0; i < options_.bulk; ++i) background_.spawn(open_bulk(paces));
+  background_.spawn(count_opening(open_compound(paces, directory, Urgency::Now)));
+  background_.spawn(count_opening(open_compound(paces, directory, Urgency::Ahead)));
+  for (std::size_t i = 0; i < options_.bulk; ++i) background_.spawn(count_opening(open_bulk(paces)));
+}
+
+rt::Task<void> Lanes::settle_for(rt::Duration patience) {
+  const rt::TimePoint end = loop_.now() + patience;
+  const rt::TimerId timer = loop_.after(patience, [this] { settled_.wake_all(); });
+  while (opening_ > 0 && loop_.now() < end) co_await settled_.wait();
+  loop_.cancel(timer);
+}
+
+rt::Task<void> Lanes::count_opening(rt::Task<void> opening) {
+  ++opening_;
+  co_await opening;
+  --opening_;
+  settled_.wake_all();
 }
 
 std::shared_ptr<CompoundLane> Lanes::compound(Urgency urgency) const {

@@ -40,11 +40,12 @@ class Lanes {
   /// Ends all lanes, e.g. since the login is gone.
   void close();
   rt::Task<void> finish() { return background_.join(); }
-  /// Waits until the lanes that are being opened stand or are refused.
-  rt::Task<void> settle() { return background_.join(); }
+  /// Waits until the lanes that are being opened stand or are refused, but no longer than this.
+  rt::Task<void> settle_for(rt::Duration patience);
 
  private:
   rt::Task<void> open_compound(std::shared_ptr<Paces> paces, std::string directory, Urgency urgency);
+  rt::Task<void> count_opening(rt::Task<void> opening);
   rt::Task<void> open_bulk(std::shared_ptr<Paces> paces);
   rt::Task<std::shared_ptr<Session>> dial(std::shared_ptr<Paces> paces);
 
@@ -59,6 +60,8 @@ class Lanes {
   std::shared_ptr<CompoundLane> ahead_;
   std::vector<std::shared_ptr<Session>> bulk_;
   bool keep_order_ = false;
+  int opening_ = 0;
+  rt::WaitList settled_;
 };
 
 }  // namespace ply::store

@@ -322,9 +322,13 @@ rt::Task<Status> LocalStore::link(std::string existing, std::string path) {
   co_return co_await loop_.run_blocking(std::move(work));
 }
 
-rt::Task<Status> LocalStore::set_attr(std::string path, AttrChange change, Follow follow) {
+rt::Task<Result<Attr>> LocalStore::set_attr(std::string path, AttrChange change, Follow follow) {
   const int flags = follow == Follow::Yes ? 0 : AT_SYMLINK_NOFOLLOW;
-  std::function<Status()> work = [full = full_path(path), change, flags] { return apply(-1, full, change, flags); };
+  std::function<Result<Attr>()> work = [full = full_path(path), change, flags]() -> Result<Attr> {
+    Status applied = apply(-1, full, change, flags);
+    if (!applied) return std::move(applied).error();
+    return stat_at(full, flags);
+  };
   co_return co_await loop_.run_blocking(std::move(work));
 }
 

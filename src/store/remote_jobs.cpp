@@ -53,7 +53,9 @@ rt::Task<Result<std::vector<DirEntry>>> RemoteStore::list(std::string path, Urge
       take_names(std::move((*outcome.answer)->entries), full, entries);
       co_return std::move(entries);
     }
+    if (urgency == Urgency::Ahead) co_return outcome.answer ? Errc::TooLarge : Errc::Busy;
   }
+  if (urgency == Urgency::Ahead) co_return Errc::Busy;
   co_return co_await list_in_steps(std::move(path));
 }
 

@@ -196,10 +196,9 @@ rt::Task<Status> RemoteStore::link(std::string existing, std::string path) {
   co_return std::move(failure);
 }
 
-rt::Task<Status> RemoteStore::set_attr(std::string path, AttrChange change, Follow follow) {
+rt::Task<Result<Attr>> RemoteStore::set_attr(std::string path, AttrChange change, Follow follow) {
   PLY_CO_TRY(session, co_await this->session());
   const std::string full = full_path(path);
-  const Attempt attempt = change.size ? Attempt::SetSize : Attempt::SetOther;
   AttrChange by_link = owner_and_times(change);
   AttrChange by_path = size_and_mode(change);
   if (follow == Follow::No && !by_path.empty()) co_return Error(Errc::Unsupported).during("chmod", full);
@@ -208,23 +207,28 @@ rt::Task<Status> RemoteStore::set_attr(std::string path, AttrChange change, Foll
     by_path = change;
     by_link = AttrChange();
   }
-  // The owner first: a chown clears set-id bits that the mode then sets.
-  if (!by_link.empty()) {
-    Status done = co_await session->status_call(ext::lsetstat(full, by_link));
-    if (!done) {
-      Error failure = co_await explain(session, attempt, std::move(done).error(), full);
-      co_return std::move(failure);
-    }
+  // The owner first: a chown clears set-id bits that the mode then sets. All in one flight, with a look at the outcome,
+  // where the server keeps the order.
+  rt::Scope scope(loop_);
+  std::vector<rt::Running<Status>> steps;
+  if (!by_link.empty()) steps.push_back(rt::start(scope, session->status_call(ext::lsetstat(full, by_link))));
+  if (!keeps_order()) co_await scope.join();
+  if (!by_path.empty()) steps.push_back(rt::start(scope, session->status_call(sftp::make_setstat(full, by_path))));
+  if (!keeps_order()) co_await scope.join();
+  const PacketType look = follow == Follow::Yes ? PacketType::Stat : PacketType::Lstat;
+  auto looking = rt::start(scope, session->attrs_call(sftp::make_simple(look, full)));
+  co_await scope.join();
+  for (rt::Running<Status>& step : steps) {
+    Status done = co_await step.join();
+    if (done) continue;
+    const Attempt attempt = change.size ? Attempt::SetSize : Attempt::SetOther;
+    const std::uint64_t size = change.size.value_or(0);
+    Error failure = co_await explain(session, attempt, std::move(done).error(), full, std::string(), size);
+    co_return std::move(failure);
   }
-  if (!by_path.empty()) {
-    Status done = co_await session->status_call(sftp::make_setstat(full, by_path));
-    if (!done) {
-      const std::uint64_t size = change.size.value_or(0);
-      Error failure = co_await explain(session, attempt, std::move(done).error(), full, std::string(), size);
-      co_return std::move(failure);
-    }
-  }
-  co_return Status();
+  auto attr = co_await looking.join();
+  if (!attr) co_return std::move(attr).error().during("set attributes of", full).on_server(dialer_->name());
+  co_return std::move(attr);
 }
 
 rt::Task<Status> RemoteStore::sync_directory(std::string path) {

@@ -74,7 +74,7 @@ class RemoteStore final : public Store {
   rt::Task<Status> remove_directory(std::string path) override;
   rt::Task<Status> rename(std::string from, std::string to, Replace replace) override;
   rt::Task<Status> link(std::string existing, std::string path) override;
-  rt::Task<Status> set_attr(std::string path, AttrChange change, Follow follow) override;
+  rt::Task<Result<Attr>> set_attr(std::string path, AttrChange change, Follow follow) override;
   rt::Task<Result<FsStats>> statfs(std::string path) override;
   rt::Task<Status> sync_directory(std::string path) override;
   rt::Task<void> shut_down() override;

@@ -130,7 +130,8 @@ class Store {
   virtual std::size_t preferred_write_size() const = 0;
 
   virtual rt::Task<Result<Attr>> stat(std::string path, Follow follow) = 0;
-  /// All entries but "." and "..", in the server's order. Names that no file can have are left out and logged.
+  /// All entries but "." and "..", in the server's order. Names that no file can have are left out and logged. Ahead of
+  /// the question, a directory that takes more than one round trip is TooLarge.
   virtual rt::Task<Result<std::vector<DirEntry>>> list(std::string path, Urgency urgency) = 0;
   /// The first `max_size` bytes of what must be known to be a regular file: opening anything else may wait for ever.
   /// `expected` bytes are probably there.
@@ -152,7 +153,8 @@ class Store {
   /// Atomic where the server can.
   virtual rt::Task<Status> rename(std::string from, std::string to, Replace replace) = 0;
   virtual rt::Task<Status> link(std::string existing, std::string path) = 0;
-  virtual rt::Task<Status> set_attr(std::string path, AttrChange change, Follow follow) = 0;
+  /// The attributes after it; after a failure a part may have been done.
+  virtual rt::Task<Result<Attr>> set_attr(std::string path, AttrChange change, Follow follow) = 0;
   virtual rt::Task<Result<FsStats>> statfs(std::string path) = 0;
   /// Makes the names in a directory durable.
   virtual rt::Task<Status> sync_directory(std::string path) = 0;

@@ -92,11 +92,15 @@ rt::Task<Status> FileSystem::apply_change(NodePtr node, AttrChange change) {
     if (handle->file->is_attached() && (!change.size || handle->file->mode().write)) through = handle->file.get();
   const auto path = inodes_.path(*node);
   if (through != nullptr) {
-    Status done = co_await through->set_attr(change);
-    if (path) branch_at(*path).changed(*path);
-    co_return std::move(done);
+    auto done = co_await through->set_attr(change);
+    forget_attributes(*node);  // under every name
+    if (!done) co_return std::move(done).error();
+    if (done->nlink == 0) done->nlink = node->base.nlink;
+    if (path) branch_at(*path).expect_attr(*path, *done);
+    co_return Status();
   }
   if (!path) co_return Errc::Stale;
+  forget_attributes(*node);
   const auto follow = node->type == FileType::Symlink ? store::Follow::No : store::Follow::Yes;
   co_return co_await branch_at(*path).set_attr(*path, change, follow);
 }
@@ -127,8 +131,9 @@ std::optional<AttrReply> FileSystem::set_attr_behind(const NodePtr& node, const 
 
 rt::Task<Result<AttrReply>> FileSystem::set_attr(NodeId id, SetAttr change) {
   PLY_CO_TRY(node, node_of(id));
-  // Both times are known, or none is asked for: nothing must be looked up.
-  if (change.atime.has_value() == change.mtime.has_value()) {
+  // Of one time alone, the other is looked up: of a file that is being written, it is known.
+  const bool complete = change.atime.has_value() == change.mtime.has_value();
+  if (complete || is_dirty(*node)) {
     PLY_CO_TRY(early, co_await with_times(node, change));
     if (!early.empty()) {
       if (const auto reply = set_attr_behind(node, early)) co_return *reply;
@@ -140,7 +145,6 @@ rt::Task<Result<AttrReply>> FileSystem::set_attr(NodeId id, SetAttr change) {
   if (!wanted.empty()) {
     PLY_CO_CHECK(applied, co_await apply_change(node, wanted));
     note_change(*node);
-    forget_attributes(*node);  // other names of the inode show the change too
   }
   PLY_CO_TRY(known, co_await current_attr(node));
   co_return attr_reply(*node, known.attr, known.validity);

@@ -33,8 +33,8 @@ rt::Task<store::NewNode> FileSystem::new_node(Place place, std::uint32_t mode, C
   bool group_is_inherited = false;
   const std::string parent(parent_of(place.path));
   branch::Branch& branch = branch_at(parent);
-  auto attr = co_await branch.stat(parent);
-  if (attr) group_is_inherited = (attr->attr.mode & kSetGid) != 0;
+  auto attr = co_await branch.permissions(parent);
+  if (attr) group_is_inherited = (attr->mode & kSetGid) != 0;
   // mkdir(2) in a set-gid directory makes a set-gid directory; the mode that is set afterwards must not undo it.
   if (group_is_inherited && type == FileType::Directory) node.mode |= kSetGid;
   // What root makes is root's already.

@@ -29,7 +29,7 @@ Engine::~Engine() {
 }
 
 void Engine::open_lanes() {
-  loop.run(store_->lanes().settle());
+  loop.run(store_->lanes().settle_for(std::chrono::seconds(10)));
 }
 
 Result<vfs::NodeId> Engine::look_up(const std::string& path) {

@@ -27,7 +27,7 @@ struct Fixture {
     options.base = "/base";
     store = std::make_unique<RemoteStore>(loop, std::move(owned), options, log, meter);
     EXPECT_TRUE(loop.run(store->connect()).ok());
-    loop.run(store->lanes().settle());
+    loop.run(store->lanes().settle_for(std::chrono::seconds(10)));
   }
   ~Fixture() {
     loop.run(store->shut_down());
