@@ -15,6 +15,9 @@ constexpr int kAdaptEvery = 16;
 constexpr std::uint64_t kStridesAhead = 8;
 // What a stream has passed stays a little longer, for requests that come late.
 constexpr std::uint64_t kKept = 1 << 20;
+// Only a stream that went on for so long, in a file that is not also read at random, will not come back.
+constexpr std::uint64_t kProvenRun = 4 << 20;
+constexpr std::uint64_t kNoLongerRandom = 256;
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
   return a > b ? a - b : 0;
@@ -62,7 +65,8 @@ void ReadPlanner::plan_ahead(const Stream& stream, Range asked, std::uint64_t fi
   switch (stream.direction) {
     case Direction::Forward:
       plan.ahead.push_back(Range{stream.last.to, std::min(stream.last.to + stream.window, file_size)});
-      plan.passed = minus(stream.last.to, kKept);
+      if (stream.run >= kProvenRun && (last_random_ == 0 || clock_ - last_random_ > kNoLongerRandom))
+        plan.passed = minus(stream.last.to, kKept);
       break;
     case Direction::Backward: plan.ahead.push_back(Range{minus(asked.from, stream.window), asked.from}); break;
     case Direction::Strided:
@@ -102,6 +106,7 @@ ReadPlan ReadPlanner::on_read(Range asked, std::uint64_t file_size, std::uint64_
     else stream->last = asked;
     stream->window = std::min(std::max(stream->window * 2, kFirstWindow), max_window);
     stream->used = clock_;
+    stream->run += asked.size();
     plan_ahead(*stream, asked, file_size, plan);
     return plan;
   }
@@ -116,6 +121,7 @@ ReadPlan ReadPlanner::on_read(Range asked, std::uint64_t file_size, std::uint64_
     return plan;
   }
   plan.random = true;
+  last_random_ = clock_;
   adapt_around(hit);
   if (!hit && asked.size() < around_) {
     const std::uint64_t start = asked.from / around_ * around_;

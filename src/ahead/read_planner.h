@@ -39,6 +39,7 @@ class ReadPlanner {
     Direction direction = Direction::Unknown;
     std::int64_t stride = 0;
     std::uint64_t window = 0;
+    std::uint64_t run = 0;   // bytes read by it so far
     std::uint64_t used = 0;  // 0: free
   };
 
@@ -48,7 +49,8 @@ class ReadPlanner {
   void adapt_around(bool hit);
 
   std::array<Stream, 8> streams_;
-  std::uint64_t clock_ = 0;
+  std::uint64_t clock_ = 0;        // reads so far
+  std::uint64_t last_random_ = 0;  // on that clock
   std::uint64_t around_ = 32 * 1024;
   int random_reads_ = 0;
   int random_hits_ = 0;

@@ -71,7 +71,13 @@ std::uint64_t RemoteStore::read_window() const {
 }
 
 double RemoteStore::read_rate() const {
-  return sessions_.empty() ? 0 : sessions_.front()->paces().down.rate();
+  if (sessions_.empty()) return 0;
+  const Pace& down = sessions_.front()->paces().down;
+  // As long as nothing has filled the window, what was asked for says little of the link: a window a round trip is what
+  // a stream would begin with.
+  const double round_trip = std::chrono::duration<double>(down.least_round_trip()).count();
+  const double at_least = round_trip > 0 ? static_cast<double>(down.window()) / round_trip : 0;
+  return std::max(down.rate(), at_least);
 }
 
 std::string RemoteStore::full_path(std::string_view path) const {
