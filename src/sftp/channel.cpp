@@ -222,7 +222,9 @@ void Channel::take_reply(ByteSpan packet) {
     return end(Error(Errc::Protocol, "a reply to request " + std::to_string(id) + ", which was not made"));
   Pending& waiting = *found->second;
   pending_.erase(found);
-  waiting.reply.emplace(Reply{type, Buffer::copy_of(in.rest()), waiting.turn == answered_});
+  const bool in_order = waiting.turn == answered_;
+  in_order_so_far_ = in_order_so_far_ && in_order;
+  waiting.reply.emplace(Reply{type, Buffer::copy_of(in.rest()), in_order});
   ++answered_;
   waiting.done.set();
 }

@@ -50,6 +50,8 @@ class Channel final : private rt::ByteStream::Sink {
 
   const ServerInfo& server() const { return server_; }
   std::size_t unanswered() const { return pending_.size(); }
+  /// True as long as every reply came in its turn.
+  bool in_order_so_far() const { return in_order_so_far_; }
 
  private:
   struct Pending {
@@ -96,6 +98,7 @@ class Channel final : private rt::ByteStream::Sink {
   std::uint32_t next_id_ = 0;
   std::uint64_t sent_ = 0;
   std::uint64_t answered_ = 0;
+  bool in_order_so_far_ = true;
   std::unordered_map<std::uint32_t, Pending*> pending_;
   rt::Semaphore unanswered_bytes_;
   rt::Semaphore unanswered_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "sftp/reply.h"
 
+#include <algorithm>
+
 #include "sftp/wire.h"
 
 namespace ply::sftp {
@@ -64,6 +66,10 @@ Errc errc_of(StatusCode code) {
 bool ServerInfo::has(std::string_view name, std::string_view wanted) const {
   const auto found = extensions.find(name);
   return found != extensions.end() && found->second == wanted;
+}
+
+bool all_in_order(const std::vector<Reply>& replies) {
+  return std::all_of(replies.begin(), replies.end(), [](const Reply& reply) { return reply.in_order; });
 }
 
 Result<ServerInfo> parse_version(ByteSpan body) {

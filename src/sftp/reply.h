@@ -23,6 +23,9 @@ struct Reply {
   bool in_order = true;
 };
 
+/// True if the server served the requests of these replies in the order they were sent, as far as the replies tell.
+bool all_in_order(const std::vector<Reply>& replies);
+
 struct NameEntry {
   std::string name;
   std::string long_name;

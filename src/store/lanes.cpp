@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "store/lanes.h"
 
+#include <algorithm>
+
 namespace ply::store {
 
 namespace {
@@ -51,6 +53,11 @@ std::shared_ptr<Session> Lanes::bulk() const {
     if (lane->channel().is_open() && (!best || lane->channel().unanswered() < best->channel().unanswered()))
       best = lane;
   return best;
+}
+
+bool Lanes::keep_order() const {
+  return keep_order_ &&
+         std::all_of(bulk_.begin(), bulk_.end(), [](const auto& lane) { return lane->channel().in_order_so_far(); });
 }
 
 void Lanes::close() {

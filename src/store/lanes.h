@@ -36,7 +36,7 @@ class Lanes {
   /// The least busy bulk lane, or null while there is none.
   std::shared_ptr<Session> bulk() const;
   /// True if the server proved to serve a channel's requests in their order.
-  bool keep_order() const { return keep_order_; }
+  bool keep_order() const;
   /// Ends all lanes, e.g. since the login is gone.
   void close();
   rt::Task<void> finish() { return background_.join(); }

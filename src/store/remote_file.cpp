@@ -146,6 +146,11 @@ rt::Task<Result<Attr>> RemoteFile::write_last(std::uint64_t offset, Buffer data,
     failure = co_await find_cause(session_, attempt, std::move(failure), path_, std::string(), size);
     co_return std::move(failure).during(writing ? "write" : "set attributes of", path_);
   }
+  if (!sftp::all_in_order(*replies)) {
+    // Not served in their order after all: what was to be set is set again, now that the data is there.
+    options_.in_order = false;
+    co_return co_await File::write_last(offset, Buffer(), std::move(changes));
+  }
   auto attr = sftp::parse_attrs(replies->back());
   if (!attr) co_return std::move(attr).error().during("fstat", path_);
   co_return std::move(attr);

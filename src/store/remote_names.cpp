@@ -46,6 +46,8 @@ rt::Task<Result<Attr>> RemoteStore::make_and_look(SessionPtr session, Attempt at
     co_return std::move(failure);
   }
   auto attr = co_await looking.join();
+  // It may have been served before the other after all.
+  if (!keeps_order()) attr = co_await session->lstat(full);
   if (!attr) co_return std::move(attr).error().during(verb(attempt), full).on_server(dialer_->name());
   co_return std::move(attr);
 }
@@ -227,6 +229,7 @@ rt::Task<Result<Attr>> RemoteStore::set_attr(std::string path, AttrChange change
     co_return std::move(failure);
   }
   auto attr = co_await looking.join();
+  if (!keeps_order()) attr = co_await session->attrs_call(sftp::make_simple(look, full));
   if (!attr) co_return std::move(attr).error().during("set attributes of", full).on_server(dialer_->name());
   co_return std::move(attr);
 }

@@ -65,6 +65,12 @@ std::size_t RemoteStore::preferred_read_size() const {
   return sessions_.empty() ? sftp::kDefaultTransfer : sessions_.front()->max_read();
 }
 
+bool RemoteStore::keeps_order() const {
+  return lanes_.keep_order() && std::all_of(sessions_.begin(), sessions_.end(), [](const SessionPtr& session) {
+           return session->channel().in_order_so_far();
+         });
+}
+
 std::uint64_t RemoteStore::read_window() const {
   // Twice what the link holds: one half is on its way while the program takes the other.
   return sessions_.empty() ? 0 : 2 * sessions_.front()->paces().down.window();

@@ -56,7 +56,7 @@ class RemoteStore final : public Store {
   std::uint64_t read_window() const override;
   double read_rate() const override;
   std::size_t max_job_size() const override;
-  bool keeps_order() const override { return lanes_.keep_order(); }
+  bool keeps_order() const override;
   Lanes& lanes() { return lanes_; }
 
   rt::Task<Result<Attr>> stat(std::string path, Follow follow) override;

@@ -178,7 +178,7 @@ class World {
     auto parent = engine_.look_up(std::string(parent_of(path)));
     if (!parent || !model_.directories.contains(std::string(parent_of(path)))) return;
     auto made = engine_.run(engine_.files->make_directory(*parent, std::string(name_of(path)), 0755, vfs::Caller()));
-    ASSERT_EQ(made.ok(), !model_.exists(path)) << path;
+    ASSERT_EQ(made.ok(), !model_.exists(path)) << path << (made.ok() ? "" : made.error().message());
     if (made) model_.directories[path] = true;
     else ASSERT_TRUE(made.failed_with(Errc::Exists));
   }
