@@ -10,6 +10,7 @@ namespace ply::ahead {
 namespace {
 constexpr std::size_t kMostDirectories = 20000;
 constexpr int kMostDepth = 64;
+constexpr double kStandsStill = 2;  // seconds after which a walk is taken as over
 // Price of a small file beside its bytes: requests and replies.
 constexpr std::uint64_t kFileOverhead = 2048;
 }  // namespace
@@ -75,6 +76,7 @@ void WalkPlanner::forget(const std::string& path) {
 
 WalkWish WalkPlanner::directory_wanted(const std::string& path, Interest interest, double now) {
   expire(now);
+  last_directory_ = now;
   const bool was_ahead = used(path);
   bound();
   Directory& directory = directories_[path];
@@ -99,6 +101,7 @@ WalkWish WalkPlanner::directory_wanted(const std::string& path, Interest interes
 
 WalkWish WalkPlanner::file_wanted(const std::string& path, double now) {
   expire(now);
+  last_file_ = now;
   const bool was_ahead = used(path);
   const std::string parent(parent_of(path));
   Directory* const directory = find(parent);
@@ -155,11 +158,13 @@ void WalkPlanner::wish_for(const std::string& path, std::uint64_t amount, bool i
 
 /// From `path` on depth first, then what is left beside and above it.
 void WalkPlanner::take_from(WalkWish& wish, const std::string& path, double now) {
-  if (!walking_ && !reading_) return;
+  const bool walks = walking_ && now - last_directory_ < kStandsStill;
+  const bool reads = reading_ && now - last_file_ < kStandsStill;
+  if (!walks && !reads) return;
   std::string top = path;
   for (int level = 0; level < kMostDepth; ++level) {
-    if (walking_ && listings_.has_room()) collect_directories(top, wish, now, 0);
-    if (reading_ && bytes_.has_room()) collect_files(top, wish, now, 0);
+    if (walks && listings_.has_room()) collect_directories(top, wish, now, 0);
+    if (reads && bytes_.has_room()) collect_files(top, wish, now, 0);
     if (top.empty()) return;
     top = std::string(parent_of(top));
     const Directory* const above = find(top);

@@ -105,6 +105,8 @@ class WalkPlanner {
   bool reading_ = false;
   int files_on_the_way_ = 0;  // read by the program since it walks
   std::string position_;      // the directory where the program is
+  double last_directory_ = 0;  // when the program came to one, or to a file
+  double last_file_ = 0;
   double last_expiry_ = 0;
   std::uint64_t wasted_ = 0;
 };

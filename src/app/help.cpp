@@ -37,6 +37,7 @@ Connecting:
     -o delay_connect       connect when the mount is first used
     -o no_check_root       do not check that the directory exists
     -o max_conns=N         up to N connections (default: 1)
+    -o lanes=yes|no        several channels of one login, small files in one round trip (default: yes)
     -o directport=PORT     plain TCP, without ssh
     -o vsock=CID:PORT      a virtual machine's socket
     -o passive             speak SFTP over standard input and output
@@ -48,6 +49,8 @@ Caching and writing:
     -o dcache_max_size=N   at most N names (default: 100000)
     -o attr_timeout=N      what the kernel keeps; also entry_timeout, negative_timeout
                            (default: as long as it is known to be good)
+    -o revalidate=open     ask the server at each open whether a cached file has changed (default: timeout)
+    -o memory=SIZE         for file contents: cached, read ahead, being written (default: 256M)
     -o kernel_cache        keep file contents over close and open, whatever changes
     -o auto_cache          keep them while size and time stay the same (default); -o noauto_cache: never
     -o direct_io           do not cache file contents

@@ -150,6 +150,27 @@ Status set_max_connections(Draft& draft, Value value) {
   return {};
 }
 
+Status set_memory(Draft& draft, Value value) {
+  constexpr std::uint64_t kLeast = 16 << 20;
+  PLY_TRY(bytes, parse_size(value));
+  if (bytes < kLeast) return Error(Errc::InvalidArgument, "memory is at least 16M");
+  draft.plan.branch.memory = bytes;
+  return {};
+}
+
+Status set_revalidate(Draft& draft, Value value) {
+  if (value == "open") draft.plan.branch.revalidate_at_open = true;
+  else if (value != "timeout")
+    return Error(Errc::InvalidArgument, "unknown time to revalidate '" + value + "': open or timeout");
+  return {};
+}
+
+Status set_lanes(Draft& draft, Value value) {
+  if (value != "yes" && value != "no") return invalid(value);
+  draft.plan.remote.lanes = value == "yes";
+  return {};
+}
+
 Status set_umask(Draft& draft, Value value) {
   PLY_TRY(bits, parse_number(value, 8));
   draft.plan.files.umask = bits & 0777;
@@ -239,6 +260,9 @@ std::vector<OptionRule> make_rules() {
       SECONDS("entry_timeout", d.plan.files.entry_timeout = v),
       SECONDS("attr_timeout", d.plan.files.attr_timeout = v),
       SECONDS("negative_timeout", d.plan.files.negative_timeout = v),
+      OptionRule{"memory", Argument::Required, set_memory},
+      OptionRule{"lanes", Argument::Required, set_lanes},
+      OptionRule{"revalidate", Argument::Required, set_revalidate},
       FLAG("kernel_cache", d.plan.files.page_cache = vfs::PageCache::Keep),
       FLAG("auto_cache", d.plan.files.page_cache = vfs::PageCache::Auto),
       FLAG("noauto_cache", d.plan.files.page_cache = vfs::PageCache::Drop),
@@ -432,6 +456,20 @@ const OptionRule* find_rule(const Setting& setting) {
   for (const OptionRule& rule : option_rules())
     if (rule.name == setting.name && rule.argument == form) return &rule;
   return nullptr;
+}
+
+Result<std::uint64_t> parse_size(const std::string& text) {
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, number);
+  const std::string_view unit(parsed.ptr, static_cast<std::size_t>(end - parsed.ptr));
+  int shift = -1;
+  if (unit.empty()) shift = 0;
+  else if (unit == "k" || unit == "K") shift = 10;
+  else if (unit == "m" || unit == "M") shift = 20;
+  else if (unit == "g" || unit == "G") shift = 30;
+  if (parsed.ec != std::errc() || shift < 0 || number > (std::uint64_t{1} << 40) >> shift) return invalid(text);
+  return number << shift;
 }
 
 Result<rt::Duration> parse_duration(const std::string& text) {

@@ -38,6 +38,8 @@ struct OptionRule {
 const OptionRule* find_rule(const Setting& setting);
 const std::vector<OptionRule>& option_rules();
 
+/// Bytes: a number with K, M or G (powers of 1,024) or without; up to a tebibyte.
+Result<std::uint64_t> parse_size(const std::string& text);
 /// Whole seconds; also "1.5", and "5m" as rclone writes durations.
 Result<rt::Duration> parse_duration(const std::string& text);
 

@@ -28,6 +28,7 @@ struct BranchOptions {
   writeback::WriterOptions writer;
   std::uint64_t dirty_budget = kDirtyPerConnection;  ///< bytes written and not acknowledged, over all files
   std::uint64_t memory = 256 << 20;                  ///< for content that is cached, read ahead or not yet written
+  bool revalidate_at_open = false;                   ///< cached content is compared with the server at each open
   bool follow_symlinks = false;                      ///< links are shown as what they point to
 };
 

@@ -159,11 +159,13 @@ rt::Task<Result<Attr>> RemoteStore::write_file(std::string path, WholeFile file)
 
 rt::Task<Result<Attr>> RemoteStore::append_file(std::string path, std::shared_ptr<const Buffer> data) {
   const auto lane = lanes_.compound(Urgency::Now);
-  if (!lane || data->size() > max_job_size()) co_return co_await Store::append_file(std::move(path), std::move(data));
+  const bool in_steps = !lane || data->size() > max_job_size() || server_refuses_append_;
+  if (in_steps) co_return co_await Store::append_file(std::move(path), std::move(data));
   const std::string full = full_path(path);
   auto outcome = co_await lane->append(full, data);
-  // Alone on its lane, a unit with a wrong guess has written nothing.
-  if (!outcome.answer) co_return co_await Store::append_file(std::move(path), std::move(data));
+  // Alone on its lane, a unit with a wrong guess has written nothing; nor has one whose flags were refused.
+  const bool refused = outcome.answer && !outcome.opened && outcome.answer->failed_with(Errc::Unsupported);
+  if (!outcome.answer || refused) co_return co_await Store::append_file(std::move(path), std::move(data));
   if (*outcome.answer) co_return std::move(*outcome.answer);
   PLY_CO_TRY(session, co_await this->session());
   const Attempt attempt = outcome.opened ? Attempt::Write : Attempt::OpenForWriting;
