@@ -94,6 +94,15 @@ WalkWish WalkPlanner::directory_wanted(const std::string& path, Interest interes
   }
   directory.by_program = true;
   position_ = path;
+  if (interest == Interest::Listing && path != listed_) {
+    // Who leaves a directory that has files without reading one does not read them.
+    const Directory* const left = find(listed_);
+    if (left != nullptr && !left->files.empty() && left->files_read == 0) {
+      reading_ = false;
+      files_on_the_way_ = 0;
+    }
+    listed_ = path;
+  }
   WalkWish wish;
   take_from(wish, path, now);
   return wish;
@@ -108,8 +117,9 @@ WalkWish WalkPlanner::file_wanted(const std::string& path, double now) {
   WalkWish wish;
   if (directory == nullptr) return wish;
   ++directory->files_read;
-  // The second small file of a directory or of a walk, or one that was read ahead for its neighbour.
-  if (walking_) ++files_on_the_way_;
+  // The second small file of a directory, or of directories that were listed on the way, or one that was read ahead for
+  // its neighbour.
+  if (walking_ && parent == listed_) ++files_on_the_way_;
   if (was_ahead || directory->files_read >= 2 || files_on_the_way_ >= 2) reading_ = true;
   const std::string_view name = name_of(path);
   for (File& file : directory->files) {
@@ -165,6 +175,8 @@ void WalkPlanner::take_from(WalkWish& wish, const std::string& path, double now)
   for (int level = 0; level < kMostDepth; ++level) {
     if (walks && listings_.has_room()) collect_directories(top, wish, now, 0);
     if (reads && bytes_.has_room()) collect_files(top, wish, now, 0);
+    // Files of other directories are only read by who comes from listing them.
+    if (!walks && files_on_the_way_ == 0) return;
     if (top.empty()) return;
     top = std::string(parent_of(top));
     const Directory* const above = find(top);
@@ -208,6 +220,7 @@ bool WalkPlanner::collect_files(const std::string& path, WalkWish& wish, double 
     wish_for(child, file.size + kFileOverhead, true, now);
     wish.files.push_back(WalkWish::File{child, file.size});
   }
+  if (files_on_the_way_ == 0) return true;
   bool left = false;
   for (const std::string& name : directory->subdirectories) {
     if (!bytes_.has_room()) return true;

@@ -41,6 +41,7 @@ UvLoop::UvLoop() : handles_(std::make_unique<Handles>()) {
       const std::lock_guard lock(self->foreign_mutex_);
       callbacks.swap(self->foreign_);
     }
+    self->activity_ += callbacks.size();
     for (auto& callback : callbacks) callback();
   });
 }
@@ -58,8 +59,25 @@ UvLoop::~UvLoop() {
 
 void UvLoop::run() {
   // A stop() before run() counts too: what is started inline may have ended already.
-  while (!handles_->stopping) uv_run(&handles_->loop, UV_RUN_ONCE);
+  while (!handles_->stopping) turn();
   handles_->stopping = false;
+}
+
+/// Serves what is there, looks for more for a moment if that pays, and then sleeps until there is something.
+void UvLoop::turn() {
+  std::uint64_t seen = activity_;
+  const rt::Duration patience = poller_.patience();
+  if (patience > rt::Duration::zero()) {
+    const rt::TimePoint end = now() + patience;
+    do {
+      uv_run(&handles_->loop, UV_RUN_NOWAIT);
+    } while (activity_ == seen && !handles_->stopping && now() < end);
+    poller_.looked(activity_ != seen);
+    if (activity_ != seen || handles_->stopping) return;
+  }
+  const rt::TimePoint before = now();
+  uv_run(&handles_->loop, UV_RUN_ONCE);
+  if (activity_ != seen) poller_.slept(now() - before);
 }
 
 void UvLoop::stop() {
@@ -131,6 +149,7 @@ void UvLoop::run_due_timers() {
   while (!timers_.empty() && timers_.begin()->first.first <= reached) {
     auto node = timers_.extract(timers_.begin());
     timer_times_.erase(node.key().second);
+    ++activity_;
     node.mapped()();
     set_operation({});
   }
@@ -157,11 +176,12 @@ struct UvLoop::Watcher::Handle {
   uv_poll_t poll;
   Callback on_readable;
   Callback on_writable;
+  std::uint64_t* activity = nullptr;
   bool dead = false;
 };
 
 UvLoop::Watcher::Watcher(UvLoop& loop, int fd, Callback on_readable, Callback on_writable)
-    : handle_(new Handle{{}, std::move(on_readable), std::move(on_writable)}) {
+    : handle_(new Handle{{}, std::move(on_readable), std::move(on_writable), &loop.activity_}) {
   const int status = uv_poll_init(&loop.handles_->loop, &handle_->poll, fd);
   assert(status == 0);
   (void)status;
@@ -186,6 +206,7 @@ void UvLoop::Watcher::set_interest(bool readable, bool writable) {
     // A broken descriptor is reported to whoever watches it: the read or write that follows says what is wrong. The
     // handle outlives this callback even if a callback destroys the watcher (uv_close frees it a turn later).
     const bool broken = status < 0;
+    ++*self->activity;
     if ((broken || (ready & (UV_READABLE | UV_DISCONNECT))) && self->on_readable) self->on_readable();
     if (!self->dead && (broken || (ready & UV_WRITABLE)) && self->on_writable) self->on_writable();
   });

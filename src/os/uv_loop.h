@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "os/idle_poller.h"
 #include "rt/event.h"
 #include "rt/loop.h"
 #include "rt/task.h"
@@ -67,6 +68,7 @@ class UvLoop final : public rt::Loop {
   rt::Task<T> run_blocking(std::function<T()> work);
 
  private:
+  void turn();
   void start_work(std::function<void()> work, std::function<void()> done);
   void drain();
   void run_due_timers();
@@ -78,6 +80,8 @@ class UvLoop final : public rt::Loop {
   std::map<std::pair<rt::TimePoint, rt::TimerId>, std::function<void()>> timers_;
   std::map<rt::TimerId, rt::TimePoint> timer_times_;
   rt::TimerId next_timer_ = 1;
+  std::uint64_t activity_ = 0;  // descriptors, timers and callbacks of other threads that were served
+  IdlePoller poller_;
   std::mutex foreign_mutex_;
   std::vector<std::function<void()>> foreign_;  // guarded by foreign_mutex_
 };
