@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What a branch fetches before it is asked for, as the walk planner wishes.
 #include <algorithm>
+#include <limits>
 
 #include "base/path.h"
 #include "branch/branch.h"
@@ -10,7 +11,8 @@ namespace ply::branch {
 
 namespace {
 constexpr std::size_t kMostLookedUp = 1024;
-}
+constexpr int kHuge = std::numeric_limits<int>::min();  // never counts up to the second lookup
+}  // namespace
 
 double Branch::seconds_now() const {
   return std::chrono::duration<double>(loop_.now().time_since_epoch()).count();
@@ -60,8 +62,11 @@ rt::Task<void> Branch::list_ahead(std::string path, Why why) {
   listings_under_way_.emplace(path, done);
   const auto asked = names_.ticket();
   auto entries = co_await store_->list(*remote, store::Urgency::Ahead);
-  if (entries.failed_with(Errc::TooLarge) && why != Why::LookUp)
-    entries = co_await store_->list(*remote, store::Urgency::Now);
+  if (entries.failed_with(Errc::TooLarge) && why != Why::LookUp) {
+    entries = co_await store_->list(*remote, store::Urgency::Soon);
+    // Names in it are asked for one by one from now on.
+    if (entries.failed_with(Errc::TooLarge)) lookups_[path] = kHuge;
+  }
   listings_under_way_.erase(path);
   if (entries) {
     std::vector<store::DirEntry> local = localize(std::move(*entries));
@@ -113,7 +118,9 @@ void Branch::note_lookup(const std::string& directory) {
   if (lookups_.size() > kMostLookedUp) lookups_.clear();
   const rt::OperationScope nobody_waits(loop_);
   fetch(walk_.directory_wanted(directory, ahead::WalkPlanner::Interest::Names, seconds_now()));
-  if (++lookups_[directory] == 1) return background_.spawn(list_ahead(directory, Why::LookUp));
+  const int count = ++lookups_[directory];
+  if (count < 1) return;
+  if (count == 1) return background_.spawn(list_ahead(directory, Why::LookUp));
   lookups_.erase(directory);
   background_.spawn(list_ahead(directory, Why::Walk));
 }

@@ -30,6 +30,7 @@ OpenFile::OpenFile(Branch& owner, std::string path, store::OpenMode mode, std::s
       data_(std::move(data)),
       reader_(owner.loop_, *owner.store_, owner.data_, data_),
       transition_(owner.loop_),
+      unused_(owner.loop_),
       scope_(owner.loop_) {}
 
 OpenFile::~OpenFile() {
@@ -53,7 +54,7 @@ void OpenFile::set_file(std::unique_ptr<store::File> file) {
       [this](Range written) {
         // What was loaded since the write was taken may be from before it.
         if (!written.empty()) data_->changed(written);
-        if (acknowledged_) acknowledged_();
+        if (acknowledged_) acknowledged_(written);
       },
       [this](const Attr& attr) { owner_.settled(path_, attr, made_here_); });
 }
@@ -144,6 +145,7 @@ rt::Task<void> OpenFile::attach_when_old() {
 }
 
 rt::Task<void> OpenFile::drain() {
+  const Use use(*this);
   if (pending_) co_await send_pending();
   if (writer_) co_await writer_->drain();
 }
@@ -184,7 +186,7 @@ rt::Task<void> OpenFile::send_job() {
   }
   const std::unique_ptr<PendingFile> done = std::move(pending_);
   owner_.pending_.erase(owner_.pending_.find(*path_));
-  if (acknowledged_) acknowledged_();
+  if (acknowledged_) acknowledged_(Range{0, std::numeric_limits<std::uint64_t>::max()});
   if (attr) {
     // Of an append, the pages that are guessed to stand before it are right if nobody else appended meanwhile.
     const bool all_ours = done->kind != PendingFile::Kind::Append || attr->size == done->size();
@@ -202,6 +204,7 @@ rt::Task<void> OpenFile::send_job() {
 
 rt::Task<Status> OpenFile::attach() {
   if (file_) co_return Status();
+  const Use use(*this);
   rt::Mutex::Guard guard = co_await transition_.lock();
   if (file_) co_return Status();
   co_return co_await attach_locked();
@@ -280,6 +283,7 @@ rt::Task<Status> OpenFile::close() {
   co_await drain();
   owner_.loop_.cancel(std::exchange(timer_, 0));
   co_await scope_.join();
+  while (users_ > 0) co_await unused_.wait();
   if (writer_) co_await writer_->finish();
   co_await reader_.finish();
   if (!file_) co_return Status();

@@ -54,6 +54,10 @@ class OpenFile {
   /// Drains, closes the handle. Failures of what was drained are in take_failure().
   rt::Task<Status> close();
 
+  /// The content at `range` was changed through another name of the same file.
+  void changed_elsewhere(const OpenFile& writer, Range range) {
+    if (writer.data_ != data_) data_->changed(range);
+  }
   /// See cache::FileData::generation().
   std::uint64_t content_generation() const { return data_->generation(); }
   const store::OpenMode& mode() const { return mode_; }
@@ -68,13 +72,25 @@ class OpenFile {
   /// The name has changed, or is gone. Requires: not pending, and attached if it is gone.
   void moved(std::optional<std::string> path) { path_ = std::move(path); }
 
-  /// Called after each write that the server has taken or refused.
-  void on_acknowledged(std::function<void()> callback) { acknowledged_ = std::move(callback); }
+  /// Called with its place after each write that the server has taken or refused.
+  void on_acknowledged(std::function<void(Range)> callback) { acknowledged_ = std::move(callback); }
   /// The first failure of a background write since the last call.
   std::optional<Error> take_failure();
 
  private:
   friend class Branch;
+  /// Keeps the file from going away under a call that others than its owner make (settling a directory).
+  class Use {
+   public:
+    explicit Use(OpenFile& file) : file_(file) { ++file_.users_; }
+    ~Use() {
+      if (--file_.users_ == 0) file_.unused_.wake_all();
+    }
+    Use(const Use&) = delete;
+
+   private:
+    OpenFile& file_;
+  };
   /// It becomes pending; armed to be sent when it is old.
   void begin_pending(std::unique_ptr<writeback::PendingFile> pending, const Attr& attr);
   /// What the file will be. Requires: is_pending().
@@ -98,10 +114,12 @@ class OpenFile {
   Attr pending_from_;  // as it was when it became pending
   bool made_here_ = false;
   rt::Mutex transition_;  // from pending or detached to another state
+  int users_ = 0;
+  rt::WaitList unused_;
   rt::TimerId timer_ = 0;
   rt::Scope scope_;
   std::optional<Error> failure_;
-  std::function<void()> acknowledged_;
+  std::function<void(Range)> acknowledged_;
 };
 
 }  // namespace ply::branch

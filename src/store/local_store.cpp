@@ -246,7 +246,7 @@ rt::Task<Result<Attr>> LocalStore::stat(std::string path, Follow follow) {
 }
 
 rt::Task<Result<std::vector<DirEntry>>> LocalStore::list(std::string path, Urgency urgency) {
-  if (urgency == Urgency::Ahead) co_return Errc::Busy;  // nothing is gained by asking a local disk early
+  if (urgency != Urgency::Now) co_return Errc::Busy;  // nothing is gained by asking a local disk early
   std::function<Result<std::vector<DirEntry>>()> work = [full = full_path(path)] { return list_directory(full); };
   co_return co_await loop_.run_blocking(std::move(work));
 }

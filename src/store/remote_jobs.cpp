@@ -2,6 +2,7 @@
 // RemoteStore's whole jobs: one round trip on a compound lane, in steps without one.
 #include <algorithm>
 #include <deque>
+#include <limits>
 
 #include "base/path.h"
 #include "store/remote_store.h"
@@ -15,6 +16,7 @@ using sftp::PacketType;
 constexpr std::size_t kMaxListingWindow = 16;
 // READDIRs in a unit: OpenSSH answers 100 names each. Those behind the end cost the server next to nothing.
 constexpr std::size_t kListingBatches = 4;
+constexpr std::size_t kMostSoon = 10000;
 // The most a unit carries: a lane's budget takes several, and larger files gain nothing from saving two round trips.
 constexpr std::size_t kMaxJob = 128 * 1024;
 
@@ -39,8 +41,9 @@ void RemoteStore::take_names(std::vector<sftp::NameEntry> names, const std::stri
 rt::Task<Result<std::vector<DirEntry>>> RemoteStore::list(std::string path, Urgency urgency) {
   const std::string full = full_path(path);
   const auto lane = lanes_.compound(urgency);
-  if (!lane && urgency == Urgency::Ahead) co_return Errc::Busy;
-  if (lane && options_.pipeline_listing) {
+  if (!lane && urgency != Urgency::Now) co_return Errc::Busy;
+  const bool one_trip = lane && options_.pipeline_listing && urgency != Urgency::Soon;
+  if (one_trip) {
     auto outcome = co_await lane->list(full, kListingBatches);
     if (outcome.answer && !*outcome.answer) {
       if (urgency == Urgency::Ahead) co_return std::move(*outcome.answer).error();
@@ -56,10 +59,11 @@ rt::Task<Result<std::vector<DirEntry>>> RemoteStore::list(std::string path, Urge
     if (urgency == Urgency::Ahead) co_return outcome.answer ? Errc::TooLarge : Errc::Busy;
   }
   if (urgency == Urgency::Ahead) co_return Errc::Busy;
-  co_return co_await list_in_steps(std::move(path));
+  const std::size_t most = urgency == Urgency::Now ? std::numeric_limits<std::size_t>::max() : kMostSoon;
+  co_return co_await list_in_steps(std::move(path), most);
 }
 
-rt::Task<Result<std::vector<DirEntry>>> RemoteStore::list_in_steps(std::string path) {
+rt::Task<Result<std::vector<DirEntry>>> RemoteStore::list_in_steps(std::string path, std::size_t max_entries) {
   PLY_CO_TRY(session, co_await this->session());
   const std::string full = full_path(path);
   auto handle = co_await session->handle_call(sftp::make_simple(PacketType::Opendir, full));
@@ -88,6 +92,7 @@ rt::Task<Result<std::vector<DirEntry>>> RemoteStore::list_in_steps(std::string p
       at_end = true;
     } else {
       take_names(std::move(**names), full, entries);
+      if (entries.size() > max_entries) failure = Error(Errc::TooLarge);
       if (options_.pipeline_listing && window < kMaxListingWindow) ++window;
     }
   }

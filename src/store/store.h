@@ -44,6 +44,7 @@ struct NewNode {
 /// Busy at any time.
 enum class Urgency {
   Now,
+  Soon,  ///< ahead, too, but worth several round trips
   Ahead
 };
 
@@ -131,7 +132,7 @@ class Store {
 
   virtual rt::Task<Result<Attr>> stat(std::string path, Follow follow) = 0;
   /// All entries but "." and "..", in the server's order. Names that no file can have are left out and logged. Ahead of
-  /// the question, a directory that takes more than one round trip is TooLarge.
+  /// the question, a directory that takes more than one round trip is TooLarge; Soon, one of more than 10,000 names is.
   virtual rt::Task<Result<std::vector<DirEntry>>> list(std::string path, Urgency urgency) = 0;
   /// The first `max_size` bytes of what must be known to be a regular file: opening anything else may wait for ever.
   /// `expected` bytes are probably there.

@@ -124,6 +124,17 @@ void FileSystem::forget_attributes(const Node& node) {
   }
 }
 
+void FileSystem::tell_other_handles(const Node& node, const branch::OpenFile& writer, Range range) {
+  for (const OpenHandle* handle : node.open)
+    for (branch::OpenFile* file : {handle->file.get(), handle->page_writer.get()})
+      if (file != nullptr) file->changed_elsewhere(writer, range);
+}
+
+void FileSystem::written_behind(Node& node, const branch::OpenFile& writer, Range range) {
+  forget_attributes(node);
+  tell_other_handles(node, writer, range);
+}
+
 FileStat FileSystem::present(Node& node, const Attr& attr) {
   node.base = attr;
   node.base.size = std::max(attr.size, dirty_end(node));

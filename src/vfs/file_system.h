@@ -229,6 +229,10 @@ class FileSystem {
   static bool overlaps_dirty(const Node& node, std::uint64_t offset, std::uint64_t size,
                              const branch::OpenFile* except = nullptr);
   void note_change(Node& node);
+  /// The server has taken, or refused, a write of `writer`: what is known of the inode, under any of its names and
+  /// through any of its handles, is out of date.
+  void written_behind(Node& node, const branch::OpenFile& writer, Range range);
+  static void tell_other_handles(const Node& node, const branch::OpenFile& writer, Range range);
   /// What is known of the inode's attributes, under any of its names, is out of date.
   void forget_attributes(const Node& node);
   /// Waits until the server has all that was written to the inode.

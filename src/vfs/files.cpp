@@ -26,7 +26,8 @@ OpenReply FileSystem::register_handle(const NodePtr& node, branch::Branch::Opene
   handle->node = node;
   handle->file = std::move(opened.file);
   // Handles go before their nodes, and the file system after both.
-  handle->file->on_acknowledged([this, written = node.get()] { forget_attributes(*written); });
+  handle->file->on_acknowledged(
+      [this, written = node.get(), file = handle->file.get()](Range range) { written_behind(*written, *file, range); });
   node->open.push_back(handle.get());
   node->base = opened.attr;
   node->base.size = std::max(opened.attr.size, dirty_end(*node));
@@ -166,7 +167,8 @@ rt::Task<Result<branch::OpenFile*>> FileSystem::writer_for(OpenHandle* handle, W
       (void)closed;
     } else {
       again->page_writer = std::move(opened.file);
-      again->page_writer->on_acknowledged([this, written = again->node.get()] { forget_attributes(*written); });
+      again->page_writer->on_acknowledged([this, written = again->node.get(), file = again->page_writer.get()](
+                                              Range range) { written_behind(*written, *file, range); });
     }
     co_return again->page_writer.get();
   }
@@ -190,6 +192,7 @@ rt::Task<Status> FileSystem::write(HandleId id, std::uint64_t offset, Buffer dat
   if (overlaps_dirty(*node, from, length, writer)) co_await drain(node);
   node->base.size = std::max(node->base.size, offset + data.size());
   forget_attributes(*node);
+  tell_other_handles(*node, *writer, Range{appends ? 0 : offset, appends ? length : offset + data.size()});
   Status written = co_await writer->write(offset, std::move(data));
   note_change(*node);
   if (!written) {
