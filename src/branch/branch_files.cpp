@@ -10,6 +10,9 @@ namespace ply::branch {
 using writeback::PendingFile;
 
 namespace {
+// Up to this size a file's beginning comes with its handle; for longer ones a round trip matters less than not to read
+// what may be copied on the server.
+constexpr std::uint64_t kWorthABeginning = 1 << 20;
 // A file's time was "now" when it was looked at: it may change again without a new one.
 constexpr std::int64_t kSettled = 2;
 }  // namespace
@@ -110,17 +113,18 @@ rt::Task<void> Branch::load_beginning(std::string remote, std::shared_ptr<cache:
 rt::Task<Result<Branch::Opened>> Branch::open_attached(std::string path, std::string remote, store::OpenMode mode) {
   const auto data = data_.at(path);
   const auto known = known_file(path);
-  // A handle, and the first bytes in the same flight.
   const std::size_t first = store_->max_job_size();
   const rt::TimePoint began = loop_.now();
-  if (mode.read && !mode.truncate && known && first > 0 && known->size > first) {
+  const bool worth_it = mode.read && !mode.truncate && first > 0 && known && known->size > first;
+  if (worth_it && known->size <= kWorthABeginning) {
+    // A handle, and the first bytes in the same flight.
     const bool trusted = data->version() && data->version()->is_of(*known, names_.attr_told(path));
     if (!trusted) data->clear();
     data->set_version(version_of(*known));
-  }
-  if (data->version() && data->gaps(Range{0, first}) == std::vector<Range>(1, Range{0, first})) {
-    const rt::OperationScope nobody_waits(loop_);
-    background_.spawn(load_beginning(remote, data, data->begin_load(loop_, Range{0, first})));
+    if (data->gaps(Range{0, first}) == std::vector<Range>(1, Range{0, first})) {
+      const rt::OperationScope nobody_waits(loop_);
+      background_.spawn(load_beginning(remote, data, data->begin_load(loop_, Range{0, first})));
+    }
   }
   const auto asked = names_.ticket();
   auto opened = co_await store_->open(remote, mode);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cache/name_cache.h"
 
+#include <algorithm>
+
 #include "base/path.h"
 
 namespace ply::cache {
@@ -159,7 +161,8 @@ void NameCache::put_listing(const std::string& path, const std::vector<store::Di
     listing.names.emplace(name, type);
   }
   listing.expires = loop_.now() + options_.listing_timeout;
-  listing.proves_absence_until = loop_.now() + std::min(options_.absence_timeout, options_.listing_timeout);
+  listing.proves_absence_until =
+      loop_.now() + std::min({options_.absence_timeout, options_.listed_absence_timeout, options_.listing_timeout});
   entry.listing = std::move(listing);
 }
 
@@ -178,7 +181,7 @@ bool NameCache::wants_refresh(const std::string& directory) {
   if (!entry || !entry->listing || entry->listing->refreshed) return false;
   if (entry->listing->names.size() > kCheapToAsk) return false;
   const rt::Duration left = entry->listing->proves_absence_until - loop_.now();
-  if (left > options_.absence_timeout / 2) return false;
+  if (left > options_.listed_absence_timeout / 2) return false;
   entry->listing->refreshed = true;
   return left > rt::Duration::zero();
 }

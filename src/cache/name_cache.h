@@ -19,6 +19,8 @@ struct NameCacheOptions {
   rt::Duration link_timeout = std::chrono::seconds(20);
   /// How long a name is known not to be there. Short: programs wait for files to appear.
   rt::Duration absence_timeout = std::chrono::seconds(3);
+  /// How long a listing proves that what it lacks is not there. Shorter still: nobody has asked for that name.
+  rt::Duration listed_absence_timeout = std::chrono::milliseconds(900);
   std::size_t max_entries = 100000;  ///< the least used go first
 };
 
