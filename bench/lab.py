@@ -3,6 +3,7 @@
 a client under test on the other. Needs root, FUSE and /dev/net/tun. Everything is ended by pid and removed at the end."""
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -148,7 +149,7 @@ class Lab:
     def stop(self):
         subprocess.run(["fusermount3", "-u", "-z", self.mnt], stderr=subprocess.DEVNULL)
         if self.mounted is not None:
-            self.mounted.kill()
+            os.killpg(self.mounted.pid, signal.SIGKILL)  # with its ssh children
         for process in reversed(self.processes):
             process.terminate()
             process.wait()

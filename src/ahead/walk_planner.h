@@ -103,9 +103,9 @@ class WalkPlanner {
   Window bytes_{128 * 1024, 8 << 20};
   bool walking_ = false;
   bool reading_ = false;
-  int files_on_the_way_ = 0;  // read by the program in directories that it had just listed
-  std::string position_;      // the directory where the program is
-  std::string listed_;        // the last one that it listed
+  int files_on_the_way_ = 0;   // read by the program in directories that it had just listed
+  std::string position_;       // the directory where the program is
+  std::string listed_;         // the last one that it listed
   double last_directory_ = 0;  // when the program came to one, or to a file
   double last_file_ = 0;
   double last_expiry_ = 0;
