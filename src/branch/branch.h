@@ -86,8 +86,6 @@ class Branch {
 
   /// Sends what is pending at or below the path: its names are about to be looked at, or to change, as a whole.
   rt::Task<void> settle_below(std::string path);
-  /// True if the content that is known of the open file is still what the attributes say; forgets it if not.
-  void check_content(const std::string& path, const Attr& attr);
   /// Seconds since 1970 as the server counts them, as far as new files told.
   std::int64_t server_seconds() const { return loop_.wall_seconds() + clock_ahead_; }
 

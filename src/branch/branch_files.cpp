@@ -33,11 +33,6 @@ void Branch::adopt_version(cache::FileData& data, const Attr& attr) {
   data.set_version(version_of(attr));
 }
 
-void Branch::check_content(const std::string& path, const Attr& attr) {
-  const auto data = data_.find(path);
-  if (data && data->version() && !data->version()->is_of(attr, names_.attr_told(path))) data->clear();
-}
-
 void Branch::settled(const std::optional<std::string>& path, const Attr& attr, bool all_ours) {
   if (!path) return;  // the name was removed meanwhile
   learn_clock(attr);
@@ -95,7 +90,7 @@ rt::Task<Result<Branch::Opened>> Branch::open_small(std::string path, std::strin
     names_.put_attr(path, local, asked);
     if (const auto kept = names_.attr(path)) out.attr = *kept;
     adopt_version(*data, file->attr);
-    if (file->data.empty()) data->end_load(data->begin_load(loop_, Range{0, 1}), Buffer());
+    if (file->data.empty()) data->set_end(0);
     else data->put(0, std::move(file->data));
   }
   out.file = std::make_unique<OpenFile>(*this, path, mode, data);

@@ -61,6 +61,11 @@ void OpenFile::set_file(std::unique_ptr<store::File> file) {
 
 // --- reading ---
 
+void OpenFile::check_content(const Attr& attr) {
+  const auto& version = data_->version();
+  if (path_ && version && !version->is_of(attr, owner_.names_.attr_told(*path_))) data_->clear();
+}
+
 bool OpenFile::covers(Range asked) const {
   return data_->covers(asked);
 }
@@ -106,6 +111,9 @@ rt::Task<Status> OpenFile::write(std::uint64_t offset, Buffer data) {
 
 bool OpenFile::set_attr_behind(AttrChange change) {
   if (!made_here_ || mode_.append || !owner_.ids_.is_identity()) return false;
+  // Nothing is taken that the server may refuse: the program would hear of it at close, and take that for lost data.
+  if (!owner_.store_->sets_attributes()) return false;
+  if ((change.uid || change.gid) && !owner_.store_->sets_owner()) return false;
   if (pending_) return !transition_.is_locked() && pending_->take(change, owner_.store_->max_job_size());
   if (!writer_ || change.size || !owner_.store_->keeps_order()) return false;
   writer_->set_attr_behind(change);

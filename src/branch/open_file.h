@@ -36,6 +36,8 @@ class OpenFile {
   /// Past all that is believed of the size (/proc on the server), and nothing is kept. Requires: is_attached().
   rt::Task<Result<Slices>> read_uncached(std::uint64_t offset, std::size_t size);
   bool covers(Range asked) const;
+  /// Forgets the content that is known if these attributes, the branch's own, are not of it.
+  void check_content(const Attr& attr);
   /// See writeback::FileWriter::write. Requires: can_write_now().
   rt::Task<Status> write(std::uint64_t offset, Buffer data);
   /// Waits until what was written has been acknowledged or has failed (then take_failure() has it).

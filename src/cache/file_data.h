@@ -33,7 +33,7 @@ struct ContentVersion {
 
 /// What is known of one file's content: pieces that are there, and pieces that are being loaded. Belongs to a
 /// DataCache, which may take pieces away at any time. Not tied to a handle: a file that was closed may be opened again.
-class FileData : public std::enable_shared_from_this<FileData> {
+class FileData {
  public:
   explicit FileData(DataCache& owner);
   ~FileData();
@@ -61,6 +61,7 @@ class FileData : public std::enable_shared_from_this<FileData> {
   void drop_before(std::uint64_t offset);
   /// The file was found to end here, whatever its attributes say.
   std::optional<std::uint64_t> end() const { return end_; }
+  void set_end(std::uint64_t end) { end_ = end; }
 
   /// A piece on its way.
   struct Load {

@@ -96,9 +96,11 @@ bool CompoundLane::as_expected(const std::vector<Reply>& replies) {
 
 rt::Task<std::optional<Result<std::vector<Reply>>>> CompoundLane::run(std::vector<Request> unit, std::uint64_t data,
                                                                       Company company) {
-  const std::uint64_t cost = std::min(size_of(unit) + data, options_.max_under_way);
-  co_await budget_.acquire(cost);
-  while (alone_ && company == Company::Shared) co_await changed_.wait();
+  // Who is alone needs none of the budget: those who wait behind may hold all of it.
+  const bool shared = company == Company::Shared;
+  const std::uint64_t cost = shared ? std::min(size_of(unit) + data, options_.max_under_way) : 0;
+  if (shared) co_await budget_.acquire(cost);
+  while (alone_ && shared) co_await changed_.wait();
   if (!is_on()) {
     budget_.release(cost);
     co_return std::nullopt;
@@ -118,10 +120,18 @@ rt::Task<std::optional<Result<std::vector<Reply>>>> CompoundLane::run(std::vecto
   if (replies && as_expected(*replies) && !off_) co_return std::move(replies);
   if (!off_) switch_off("its channel has ended");
   co_await settle();
-  std::optional<Result<std::vector<Reply>>> unsure;
-  // What OPEN said is still of use to whoever does it again.
-  if (replies) unsure.emplace(std::move(replies));
-  co_return std::move(unsure);
+  // What OPEN said, or why there is no answer, is still of use to whoever decides whether to do it again.
+  co_return std::move(replies);
+}
+
+template <class T>
+bool CompoundLane::begins_well(const std::optional<Result<std::vector<Reply>>>& replies, Outcome<T>& out) const {
+  if (!replies || !*replies) return false;
+  const auto handle = sftp::parse_handle((*replies)->front());
+  out.opened = handle.ok();
+  if (off_) return false;
+  if (!handle) out.answer = handle.error().clone();
+  return out.opened;
 }
 
 rt::Task<CompoundLane::Outcome<CompoundLane::File>> CompoundLane::read(std::string path, std::size_t max_size,
@@ -136,14 +146,8 @@ rt::Task<CompoundLane::Outcome<CompoundLane::File>> CompoundLane::read(std::stri
   unit.push_back(sftp::make_simple(PacketType::Close, kHandle));
   auto replies = co_await run(std::move(unit), std::min(max_size, expected), Company::Shared);
   Outcome<File> out;
-  if (!replies || off_) co_return std::move(out);
+  if (!begins_well(replies, out)) co_return std::move(out);
   std::vector<Reply>& all = **replies;
-  const auto handle = sftp::parse_handle(all.front());
-  if (!handle) {
-    out.answer = handle.error().clone();
-    co_return std::move(out);
-  }
-  out.opened = true;
   auto attr = sftp::parse_attrs(all[1]);
   if (!attr) {
     out.answer = std::move(attr).error();
@@ -180,14 +184,8 @@ rt::Task<CompoundLane::Outcome<CompoundLane::Listing>> CompoundLane::list(std::s
   constexpr std::uint64_t kTypicalListing = 8 * 1024;
   auto replies = co_await run(std::move(unit), kTypicalListing, Company::Shared);
   Outcome<Listing> out;
-  if (!replies || off_) co_return std::move(out);
+  if (!begins_well(replies, out)) co_return std::move(out);
   std::vector<Reply>& all = **replies;
-  const auto handle = sftp::parse_handle(all.front());
-  if (!handle) {
-    out.answer = handle.error().clone();
-    co_return std::move(out);
-  }
-  out.opened = true;
   Listing listing;
   for (std::size_t i = 1; i <= batches && !listing.complete; ++i) {
     auto names = sftp::parse_names(all[i]);
@@ -205,16 +203,11 @@ rt::Task<CompoundLane::Outcome<CompoundLane::Listing>> CompoundLane::list(std::s
   co_return std::move(out);
 }
 
-CompoundLane::Outcome<Attr> CompoundLane::outcome_of_write(Result<std::vector<Reply>> replies, std::size_t writes) {
+CompoundLane::Outcome<Attr> CompoundLane::outcome_of_write(const std::optional<Result<std::vector<Reply>>>& replies,
+                                                           std::size_t writes) const {
   Outcome<Attr> out;
-  std::vector<Reply>& all = *replies;
-  const auto handle = sftp::parse_handle(all.front());
-  out.opened = handle.ok();
-  if (off_) return out;
-  if (!handle) {
-    out.answer = handle.error().clone();
-    return out;
-  }
+  if (!begins_well(replies, out)) return out;
+  const std::vector<Reply>& all = **replies;
   for (std::size_t i = 1; i <= writes; ++i) {
     Status written = sftp::parse_status(all[i]);
     if (written) continue;
@@ -242,9 +235,7 @@ rt::Task<CompoundLane::Outcome<Attr>> CompoundLane::write(Write what, std::share
   unit.push_back(sftp::make_simple(PacketType::Fstat, kHandle));
   unit.push_back(sftp::make_simple(PacketType::Close, kHandle));
   auto replies = co_await run(std::move(unit), 0, Company::Shared);
-  Outcome<Attr> out;
-  if (replies && *replies) out = outcome_of_write(std::move(*replies), writes);
-  co_return std::move(out);
+  co_return outcome_of_write(replies, writes);
 }
 
 rt::Task<CompoundLane::Outcome<Attr>> CompoundLane::append(std::string path, std::shared_ptr<const Buffer> data) {
@@ -262,17 +253,18 @@ rt::Task<CompoundLane::Outcome<Attr>> CompoundLane::append(std::string path, std
   alone_ = false;
   changed_.wake_all();
   Outcome<Attr> out;
-  if (!replies || !*replies) co_return std::move(out);
-  std::vector<Reply>& all = **replies;
-  const bool written = sftp::parse_status(all[1]).ok();
-  if (off_ && written) {
-    // Alone on the lane, only this file can have been behind the handle.
-    out.opened = true;
-    out.answer = sftp::parse_attrs(all[2]);
+  if (replies && !*replies) {
+    // It was sent, and what became of it is not known.
+    out.answer = std::move(*replies).error();
     co_return std::move(out);
   }
-  out = outcome_of_write(std::move(*replies), 1);
-  co_return std::move(out);
+  if (replies && off_ && sftp::parse_status((**replies)[1])) {
+    // Alone on the lane, only this file can have been behind the handle.
+    out.opened = true;
+    out.answer = sftp::parse_attrs((**replies)[2]);
+    co_return std::move(out);
+  }
+  co_return outcome_of_write(replies, 1);
 }
 
 }  // namespace ply::store

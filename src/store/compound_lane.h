@@ -42,7 +42,6 @@ class CompoundLane {
   bool is_on() const { return !off_ && session_->channel().is_open(); }
   void close();
   const Session& session() const { return *session_; }
-  std::size_t units_under_way() const { return under_way_; }
 
   template <class T>
   struct Outcome {
@@ -78,7 +77,8 @@ class CompoundLane {
   /// A whole file. The attributes are those after it all; a change that is refused does not fail the job.
   rt::Task<Outcome<Attr>> write(Write what, std::shared_ptr<const Buffer> data);
   /// Adds to the end of a file. Can't be done again, so it waits until it is alone on the lane, and others wait for it:
-  /// then a handle that was guessed wrong has no other file behind it and nothing was written.
+  /// then a handle that was guessed wrong has no other file behind it and nothing was written. If the channel ends
+  /// before the replies have come, that is the answer: it may have been done.
   rt::Task<Outcome<Attr>> append(std::string path, std::shared_ptr<const Buffer> data);
 
  private:
@@ -88,15 +88,21 @@ class CompoundLane {
     Alone
   };
   rt::Task<bool> probe(std::string directory);
-  /// Sends a unit and checks its replies: its opening reply is the first. Nothing if the lane is off.
+  /// Sends a unit and checks its replies: its opening reply is the first. Nothing if the lane was off and nothing was
+  /// sent; if it is off afterwards, the replies may be of anything, or the failure of the channel.
   rt::Task<std::optional<Result<std::vector<sftp::Reply>>>> run(std::vector<sftp::Request> unit, std::uint64_t data,
                                                                 Company company);
   bool as_expected(const std::vector<sftp::Reply>& replies);
   void switch_off(std::string_view why);
   /// Waits until no unit is under way, so that nothing of this lane can happen any more.
   rt::Task<void> settle();
-  /// OPEN's answer and the status of the requests that follow it, of units that write.
-  Outcome<Attr> outcome_of_write(Result<std::vector<sftp::Reply>> replies, std::size_t writes);
+  /// True if the unit's file was opened and the rest of the replies is to be read. Puts into `out` what the opening
+  /// said.
+  template <class T>
+  bool begins_well(const std::optional<Result<std::vector<sftp::Reply>>>& replies, Outcome<T>& out) const;
+  /// Of units that write: the attributes after it, or the first failure of `writes` WRITEs and the CLOSE.
+  Outcome<Attr> outcome_of_write(const std::optional<Result<std::vector<sftp::Reply>>>& replies,
+                                 std::size_t writes) const;
 
   rt::Loop& loop_;
   std::shared_ptr<Session> session_;

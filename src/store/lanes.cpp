@@ -19,13 +19,13 @@ constexpr rt::Duration kAheadWatchdog = std::chrono::seconds(20);
 Lanes::Lanes(rt::Loop& loop, rt::Dialer& dialer, LaneOptions options, Logger& log, WireMeter& meter)
     : loop_(loop), dialer_(dialer), options_(options), log_(log), meter_(meter), background_(loop), settled_(loop) {}
 
-void Lanes::open(std::shared_ptr<Paces> paces, std::string directory) {
+void Lanes::open(std::shared_ptr<Connection> connection, std::string directory) {
   if (!options_.enabled || !dialer_.has_lanes()) return;
   ++login_;
   const rt::OperationScope nobody_waits(loop_);
-  background_.spawn(count_opening(open_compound(paces, directory, Urgency::Now)));
-  background_.spawn(count_opening(open_compound(paces, directory, Urgency::Ahead)));
-  for (std::size_t i = 0; i < options_.bulk; ++i) background_.spawn(count_opening(open_bulk(paces)));
+  background_.spawn(count_opening(open_compound(connection, directory, Urgency::Now)));
+  background_.spawn(count_opening(open_compound(connection, directory, Urgency::Ahead)));
+  for (std::size_t i = 0; i < options_.bulk; ++i) background_.spawn(count_opening(open_bulk(connection)));
 }
 
 rt::Task<void> Lanes::settle_for(rt::Duration patience) {
@@ -62,6 +62,7 @@ bool Lanes::keep_order() const {
 
 void Lanes::close() {
   ++login_;
+  keep_order_ = false;  // the next login may lead to another server
   for (const auto& lane : {std::exchange(now_, nullptr), std::exchange(ahead_, nullptr)})
     if (lane) lane->close();
   const auto bulk = std::exchange(bulk_, {});
@@ -69,26 +70,27 @@ void Lanes::close() {
     lane->channel().close(Error(Errc::ConnectionLost, "the connection has ended"));
 }
 
-rt::Task<std::shared_ptr<Session>> Lanes::dial(std::shared_ptr<Paces> paces) {
+rt::Task<std::shared_ptr<Session>> Lanes::dial(std::shared_ptr<Connection> connection, sftp::ChannelOptions options) {
   auto stream = co_await dialer_.dial_lane();
   if (!stream) {
     log_.debug("a further channel: {}", stream.error().message());
     co_return nullptr;
   }
-  auto channel = co_await sftp::Channel::open(loop_, std::move(*stream), compound_channel(), log_, meter_);
+  auto channel = co_await sftp::Channel::open(loop_, std::move(*stream), options, log_, meter_);
   if (!channel) {
     log_.debug("a further channel: {}", channel.error().message());
     co_return nullptr;
   }
-  auto session = std::make_shared<Session>(loop_, std::move(*channel), std::move(paces));
+  auto session = std::make_shared<Session>(loop_, std::move(*channel), std::move(connection));
   co_await session->learn_limits();
   session->limit_transfers(options_.max_read, options_.max_write);
   co_return std::move(session);
 }
 
-rt::Task<void> Lanes::open_compound(std::shared_ptr<Paces> paces, std::string directory, Urgency urgency) {
+rt::Task<void> Lanes::open_compound(std::shared_ptr<Connection> connection, std::string directory, Urgency urgency) {
   const std::uint64_t login = login_;
-  std::shared_ptr<Session> session = co_await dial(std::move(paces));
+  const sftp::ChannelOptions channel = compound_channel();
+  std::shared_ptr<Session> session = co_await dial(std::move(connection), channel);
   if (!session) co_return;
   CompoundLane::Options options;
   if (urgency == Urgency::Ahead) options.watchdog = kAheadWatchdog;
@@ -103,9 +105,10 @@ rt::Task<void> Lanes::open_compound(std::shared_ptr<Paces> paces, std::string di
   (urgency == Urgency::Now ? now_ : ahead_) = std::move(lane);
 }
 
-rt::Task<void> Lanes::open_bulk(std::shared_ptr<Paces> paces) {
+rt::Task<void> Lanes::open_bulk(std::shared_ptr<Connection> connection) {
   const std::uint64_t login = login_;
-  std::shared_ptr<Session> session = co_await dial(std::move(paces));
+  const sftp::ChannelOptions channel;
+  std::shared_ptr<Session> session = co_await dial(std::move(connection), channel);
   if (!session) co_return;
   if (login == login_) bulk_.push_back(std::move(session));
   else session->channel().close(Error(Errc::ConnectionLost, "the connection has ended"));

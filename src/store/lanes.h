@@ -29,8 +29,8 @@ class Lanes {
  public:
   Lanes(rt::Loop& loop, rt::Dialer& dialer, LaneOptions options, Logger& log, WireMeter& meter);
 
-  /// Begins to open the lanes of a new login. `paces` are those of its connection; `directory` can be listed.
-  void open(std::shared_ptr<Paces> paces, std::string directory);
+  /// Begins to open the lanes of a new login. `directory` can be listed.
+  void open(std::shared_ptr<Connection> connection, std::string directory);
   /// The lane for small jobs, or null while there is none.
   std::shared_ptr<CompoundLane> compound(Urgency urgency) const;
   /// The least busy bulk lane, or null while there is none.
@@ -44,10 +44,10 @@ class Lanes {
   rt::Task<void> settle_for(rt::Duration patience);
 
  private:
-  rt::Task<void> open_compound(std::shared_ptr<Paces> paces, std::string directory, Urgency urgency);
+  rt::Task<void> open_compound(std::shared_ptr<Connection> connection, std::string directory, Urgency urgency);
   rt::Task<void> count_opening(rt::Task<void> opening);
-  rt::Task<void> open_bulk(std::shared_ptr<Paces> paces);
-  rt::Task<std::shared_ptr<Session>> dial(std::shared_ptr<Paces> paces);
+  rt::Task<void> open_bulk(std::shared_ptr<Connection> connection);
+  rt::Task<std::shared_ptr<Session>> dial(std::shared_ptr<Connection> connection, sftp::ChannelOptions options);
 
   rt::Loop& loop_;
   rt::Dialer& dialer_;

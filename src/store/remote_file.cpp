@@ -25,9 +25,9 @@ rt::Task<Result<Buffer>> RemoteFile::read_piece(std::uint64_t offset, std::size_
     const std::size_t left = size - whole.size();
     const std::string& handle = read_handle_.empty() ? handle_ : read_handle_;
     sftp::Request request = sftp::make_read(handle, offset + whole.size(), static_cast<std::uint32_t>(left));
-    const Pace::Passage passage = co_await session_->paces().down.begin(left);
+    const Pace::Passage passage = co_await session_->connection().down.begin(left);
     auto data = co_await session_->data_call(std::move(request));
-    session_->paces().down.end(passage);
+    session_->connection().down.end(passage);
     if (!data) co_return std::move(data).error().during("read", path_);
     if (data->empty()) break;  // only EOF ends a file; a short read is continued
     if (data->size() > left) co_return Error(Errc::Protocol, "more data than asked for").during("read", path_);
@@ -105,9 +105,9 @@ rt::Task<Status> RemoteFile::write_pieces(std::uint64_t offset, Buffer data) {
 }
 
 rt::Task<Status> RemoteFile::send_write(sftp::Request request, std::size_t size) {
-  const Pace::Passage passage = co_await session_->paces().up.begin(size);
+  const Pace::Passage passage = co_await session_->connection().up.begin(size);
   Status written = co_await session_->status_call(std::move(request));
-  session_->paces().up.end(passage);
+  session_->connection().up.end(passage);
   co_return std::move(written);
 }
 
@@ -120,6 +120,7 @@ rt::Task<Result<Attr>> RemoteFile::stat() {
 rt::Task<Status> RemoteFile::set_attr(AttrChange change) {
   const Attempt attempt = change.size ? Attempt::SetSize : Attempt::SetOther;
   Status done = co_await session_->status_call(sftp::make_fsetstat(handle_, change));
+  session_->connection().note_change(change, done);
   if (done) co_return done;
   Error failure = std::move(done).error();
   const std::uint64_t size = change.size.value_or(0);
@@ -137,10 +138,12 @@ rt::Task<Result<Attr>> RemoteFile::write_last(std::uint64_t offset, Buffer data,
   unit.push_back(sftp::make_simple(sftp::PacketType::Fstat, handle_));
   auto replies = co_await session_->channel().call_all(std::move(unit));
   if (!replies) co_return std::move(replies).error().during("write", path_);
+  const std::size_t first_change = size > 0 ? 1 : 0;
   for (std::size_t i = 0; i + 1 < replies->size(); ++i) {
     Status done = sftp::parse_status((*replies)[i]);
+    const bool writing = i < first_change;
+    if (!writing) session_->connection().note_change(changes[i - first_change], done);
     if (done) continue;
-    const bool writing = i == 0 && size > 0;
     Error failure = std::move(done).error();
     const Attempt attempt = writing ? Attempt::Write : Attempt::SetOther;
     failure = co_await find_cause(session_, attempt, std::move(failure), path_, std::string(), size);

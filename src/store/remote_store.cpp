@@ -71,14 +71,22 @@ bool RemoteStore::keeps_order() const {
          });
 }
 
+bool RemoteStore::sets_attributes() const {
+  return !sessions_.empty() && sessions_.front()->connection().sets_attributes;
+}
+
+bool RemoteStore::sets_owner() const {
+  return !sessions_.empty() && sessions_.front()->connection().sets_owner;
+}
+
 std::uint64_t RemoteStore::read_window() const {
   // Twice what the link holds: one half is on its way while the program takes the other.
-  return sessions_.empty() ? 0 : 2 * sessions_.front()->paces().down.window();
+  return sessions_.empty() ? 0 : 2 * sessions_.front()->connection().down.window();
 }
 
 double RemoteStore::read_rate() const {
   if (sessions_.empty()) return 0;
-  const Pace& down = sessions_.front()->paces().down;
+  const Pace& down = sessions_.front()->connection().down;
   // As long as nothing has filled the window, what was asked for says little of the link: a window a round trip is what
   // a stream would begin with.
   const double round_trip = std::chrono::duration<double>(down.least_round_trip()).count();
@@ -140,7 +148,7 @@ rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::log_in() {
   PLY_CO_TRY(stream, co_await dialer_->dial());
   auto channel = co_await sftp::Channel::open(loop_, std::move(stream), sftp::ChannelOptions(), log_, meter_);
   if (!channel) co_return std::move(channel).error();
-  auto session = std::make_shared<Session>(loop_, std::move(*channel), std::make_shared<Paces>(loop_));
+  auto session = std::make_shared<Session>(loop_, std::move(*channel), std::make_shared<Connection>(loop_));
   Status learned = co_await learn_server(session);
   if (!learned) {
     session->channel().close(Errc::ConnectionLost);
@@ -149,7 +157,10 @@ rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::log_in() {
   const std::weak_ptr<Session> observed = session;
   session->channel().on_end([this, observed] { session_ended(observed); });
   if (!session->channel().is_open()) co_return session->channel().end_cause().clone();
-  if (sessions_.empty()) lanes_.open(session->shared_paces(), full_path(""));
+  if (sessions_.empty()) {
+    lanes_.open(session->shared_connection(), full_path(""));
+    lanes_login_ = session;
+  }
   sessions_.push_back(session);
   ever_connected_ = true;
   log_.debug("connected to {}: SFTP version {}, requests up to {} bytes read, {} written", dialer_->name(),
@@ -193,8 +204,7 @@ void RemoteStore::session_ended(std::weak_ptr<Session> observed) {
   const SessionPtr session = observed.lock();
   if (!session || shutting_down_) return;
   std::erase(sessions_, session);
-  // The lanes are channels of the first login.
-  lanes_.close();
+  if (session == lanes_login_.lock()) lanes_.close();
   background_.spawn(report_loss(session));
 }
 
@@ -346,6 +356,7 @@ rt::Task<void> RemoteStore::apply_change(std::shared_ptr<Session> session, std::
   Status done = co_await session->status_call(sftp::make_fsetstat(handle, change));
   // A root-owned home of somebody else. Servers without FSETSTAT keep what they chose; the data matters more.
   if (change.uid && done.failed_with(Errc::PermissionDenied)) session_is_root_ = false;
+  session->connection().note_change(change, done);
 }
 
 rt::Task<Result<Opened>> RemoteStore::create(std::string path, OpenMode mode, NewNode node, Confirm confirm) {

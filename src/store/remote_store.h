@@ -57,6 +57,8 @@ class RemoteStore final : public Store {
   double read_rate() const override;
   std::size_t max_job_size() const override;
   bool keeps_order() const override;
+  bool sets_attributes() const override;
+  bool sets_owner() const override;
   Lanes& lanes() { return lanes_; }
 
   rt::Task<Result<Attr>> stat(std::string path, Follow follow) override;
@@ -120,6 +122,7 @@ class RemoteStore final : public Store {
   rt::Scope background_;
   std::vector<SessionPtr> sessions_;
   Lanes lanes_;
+  std::weak_ptr<Session> lanes_login_;  // whose channels the lanes are
   bool ever_connected_ = false;
   bool shutting_down_ = false;
   bool server_refuses_append_ = false;

@@ -18,8 +18,15 @@ std::uint32_t transfer_size(std::uint64_t stated, std::uint64_t max_packet) {
 }
 }  // namespace
 
-Session::Session(rt::Loop& loop, std::unique_ptr<sftp::Channel> channel, std::shared_ptr<Paces> paces)
-    : loop_(loop), channel_(std::move(channel)), paces_(std::move(paces)) {}
+Session::Session(rt::Loop& loop, std::unique_ptr<sftp::Channel> channel, std::shared_ptr<Connection> connection)
+    : loop_(loop), channel_(std::move(channel)), connection_(std::move(connection)) {}
+
+void Connection::note_change(const AttrChange& change, const Status& outcome) {
+  const bool connected = outcome.ok() || !outcome.failed_with(Errc::ConnectionLost);
+  if (!connected) return;
+  if (change.uid || change.gid) sets_owner = outcome.ok();
+  else if (change.mode || change.mtime) sets_attributes = outcome.ok();
+}
 
 bool Session::has(std::string_view extension) const {
   const bool second = extension == sftp::extension::kStatvfs || extension == sftp::extension::kFstatvfs;

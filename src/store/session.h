@@ -10,18 +10,24 @@
 
 namespace ply::store {
 
-/// The two directions of one connection, shared by all its channels.
-struct Paces {
-  explicit Paces(rt::Loop& loop) : down(loop), up(loop) {}
+/// One login's other end, as all its channels see it: the pace of bulk data both ways, and which changes of attributes
+/// were seen to work there (until then, and after a refusal, nobody relies on them).
+struct Connection {
+  explicit Connection(rt::Loop& loop) : down(loop), up(loop) {}
   Pace down;
   Pace up;
+  bool sets_attributes = false;  ///< mode and times by handle
+  bool sets_owner = false;
+
+  /// The server took `change` by handle, or refused it.
+  void note_change(const AttrChange& change, const Status& outcome);
 };
 
 /// What one SFTP channel's server can do: the plain calls, each one request and its checked reply. Paths are the
 /// server's own here. Shared by the store and the files opened over it.
 class Session {
  public:
-  Session(rt::Loop& loop, std::unique_ptr<sftp::Channel> channel, std::shared_ptr<Paces> paces);
+  Session(rt::Loop& loop, std::unique_ptr<sftp::Channel> channel, std::shared_ptr<Connection> connection);
 
   /// Asks for the server's limits.
   rt::Task<void> learn_limits();
@@ -39,8 +45,8 @@ class Session {
 
   sftp::Channel& channel() { return *channel_; }
   const sftp::Channel& channel() const { return *channel_; }
-  Paces& paces() { return *paces_; }
-  const std::shared_ptr<Paces>& shared_paces() const { return paces_; }
+  Connection& connection() { return *connection_; }
+  const std::shared_ptr<Connection>& shared_connection() const { return connection_; }
   rt::Loop& loop() const { return loop_; }
   bool has(std::string_view extension) const;
   std::uint32_t max_read() const { return max_read_; }
@@ -51,7 +57,7 @@ class Session {
  private:
   rt::Loop& loop_;
   std::unique_ptr<sftp::Channel> channel_;
-  std::shared_ptr<Paces> paces_;
+  std::shared_ptr<Connection> connection_;
   std::uint32_t max_read_ = sftp::kDefaultTransfer;
   std::uint32_t max_write_ = sftp::kDefaultTransfer;
 };

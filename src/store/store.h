@@ -125,6 +125,9 @@ class Store {
   virtual std::size_t max_job_size() const { return 0; }
   /// True if requests on one open file take effect in the order they are made.
   virtual bool keeps_order() const { return false; }
+  /// True if setting mode and times of an open file is known to work there: then it need not be waited for.
+  virtual bool sets_attributes() const { return false; }
+  virtual bool sets_owner() const { return false; }  ///< the same of the owner
   /// True if new files belong to whom we say: the session is root's.
   virtual bool may_set_owner() const = 0;
   /// The most bytes that one write request carries; buffering up to this pays.

@@ -122,9 +122,10 @@ rt::Task<Result<CreateReply>> FileSystem::open_existing(Place place, std::string
 }
 
 rt::Task<Result<Slices>> FileSystem::read(HandleId id, std::uint64_t offset, std::size_t size) {
-  PLY_CO_TRY(handle, handle_of(id));
-  const NodePtr node = handle->node;
+  PLY_CO_TRY(first, handle_of(id));
+  const NodePtr node = first->node;
   if (overlaps_dirty(*node, offset, size)) co_await drain(node);
+  PLY_CO_TRY(handle, handle_of(id));
   if (handle->bypasses_page_cache) {
     PLY_CO_CHECK(attached, co_await attach(id));
     PLY_CO_TRY(direct, handle_of(id));
@@ -135,15 +136,14 @@ rt::Task<Result<Slices>> FileSystem::read(HandleId id, std::uint64_t offset, std
   std::uint64_t end = std::max(node->base.size, asked.to);
   const auto known = path ? branch_at(*path).known(*path) : std::nullopt;
   if (known && *known) {
-    branch_at(*path).check_content(*path, (*known)->attr);
+    handle->file->check_content((*known)->attr);
     // The kernel asks for whole pages, but believes the size that it was told: asking the server for no more spares the
     // question whether the file really ends there.
     end = std::max((*known)->attr.size, dirty_end(*node));
     asked.to = std::min(asked.to, end);
     if (asked.empty()) co_return Slices();
   }
-  PLY_CO_TRY(again, handle_of(id));
-  if (!again->file->covers(asked)) {
+  if (!handle->file->covers(asked)) {
     PLY_CO_CHECK(attached, co_await attach(id));
   }
   PLY_CO_TRY(ready, handle_of(id));
@@ -176,12 +176,13 @@ rt::Task<Result<branch::OpenFile*>> FileSystem::writer_for(OpenHandle* handle, W
 }
 
 rt::Task<Status> FileSystem::write(HandleId id, std::uint64_t offset, Buffer data, WriteOrigin origin) {
-  PLY_CO_TRY(handle, handle_of(id));
-  collect_failures(*handle->node);
-  PLY_CO_CHECK(earlier, take_failure(*handle));
-  if (!handle->file->can_write_now()) {
+  PLY_CO_TRY(first, handle_of(id));
+  collect_failures(*first->node);
+  PLY_CO_CHECK(earlier, take_failure(*first));
+  if (!first->file->can_write_now()) {
     PLY_CO_CHECK(attached, co_await attach(id));
   }
+  PLY_CO_TRY(handle, handle_of(id));
   PLY_CO_TRY(writer, co_await writer_for(handle, origin));
   const NodePtr node = handle->node;
   // Each descriptor sends its own writes in order; what another has not sent yet must not land on top of these later.

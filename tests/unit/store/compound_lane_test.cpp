@@ -18,13 +18,16 @@ using test::SimLoop;
 
 /// A store with its lanes over a fake server whose "/base" is mounted, 10 ms away each way.
 struct Fixture {
-  explicit Fixture(Personality personality = {}, std::uint64_t seed = 1, std::size_t max_lanes = 9) : loop(seed) {
+  explicit Fixture(Personality personality = {}, std::uint64_t seed = 1, std::size_t max_lanes = 9,
+                   bool reconnect = false)
+      : loop(seed) {
     tree.mkdir("/base", 0755);
     auto owned = std::make_unique<FakeDialer>(loop, tree, personality);
     dialer = owned.get();
     dialer->max_lanes = max_lanes;
     RemoteStoreOptions options;
     options.base = "/base";
+    options.reconnect = reconnect;
     store = std::make_unique<RemoteStore>(loop, std::move(owned), options, log, meter);
     EXPECT_TRUE(loop.run(store->connect()).ok());
     loop.run(store->lanes().settle_for(std::chrono::seconds(10)));
@@ -169,6 +172,120 @@ TEST(CompoundLane, goes_off_and_puts_everything_right_when_opens_overtake_each_o
     switched_off += f.lane_is_on() ? 0 : 1;
   }
   EXPECT_GT(switched_off, 190);
+}
+
+rt::Task<void> expect_appended(RemoteStore* store, std::string name, std::shared_ptr<const Buffer> data, int* done) {
+  auto attr = co_await store->append_file(name, data);
+  EXPECT_TRUE(attr.ok());
+  ++*done;
+}
+
+/// Units that wait behind an append must not hold what the append itself waits for.
+TEST(CompoundLane, appends_and_more_units_than_the_lane_takes_at_once_all_end) {
+  Fixture f;
+  const std::string large(100000, 'x');
+  const auto line = std::make_shared<const Buffer>(Buffer::copy_of(as_bytes("line")));
+  f.tree.put("/base/log", "");
+  int appended = 0;
+  rt::Scope scope(f.loop);
+  for (int i = 0; i < 40; ++i) {
+    scope.spawn(expect_written(f.store.get(), fmt::format("f{}", i), f.whole(large)));
+    if (i % 8 == 0) scope.spawn(expect_appended(f.store.get(), "log", line, &appended));
+  }
+  f.loop.run_until_idle();
+  ASSERT_EQ(scope.running(), 0u);
+  EXPECT_EQ(appended, 5);
+  EXPECT_EQ(f.tree.content("/base/log"), "linelinelinelineline");
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(f.tree.content(fmt::format("/base/f{}", i)), large);
+}
+
+rt::Task<void> append_and_store(RemoteStore* store, std::shared_ptr<const Buffer> data, Result<Attr>* out) {
+  *out = co_await store->append_file("log", data);
+}
+
+/// What became of it is not known, and doing it again might do it twice.
+TEST(CompoundLane, an_append_whose_connection_is_cut_fails_and_is_not_done_again) {
+  for (std::uint64_t microseconds = 0; microseconds < 30000; microseconds += 1000) {
+    Fixture f(Personality(), 1, 9, true);
+    f.tree.put("/base/log", "");
+    const auto line = std::make_shared<const Buffer>(Buffer::copy_of(as_bytes("line")));
+    Result<Attr> result = Errc::Failure;
+    rt::Scope scope(f.loop);
+    scope.spawn(append_and_store(f.store.get(), line, &result));
+    f.loop.run_for(std::chrono::microseconds(microseconds));
+    f.dialer->cut();
+    f.loop.run_until_idle();
+    ASSERT_EQ(scope.running(), 0u);
+    const std::string content = f.tree.content("/base/log");
+    EXPECT_TRUE(content.empty() || content == "line") << content;
+    if (result.ok()) EXPECT_EQ(content, "line");
+    else EXPECT_TRUE(result.failed_with(Errc::ConnectionLost));
+  }
+}
+
+rt::Task<void> write_and_store(RemoteStore* store, WholeFile file, Result<Attr>* out) {
+  *out = co_await store->write_file("f", file);
+}
+
+TEST(CompoundLane, a_write_whose_connection_is_cut_fails_or_is_there_as_a_whole) {
+  for (std::uint64_t microseconds = 0; microseconds < 30000; microseconds += 1000) {
+    Fixture f;
+    Result<Attr> result = Errc::Failure;
+    rt::Scope scope(f.loop);
+    scope.spawn(write_and_store(f.store.get(), f.whole("content"), &result));
+    f.loop.run_for(std::chrono::microseconds(microseconds));
+    f.dialer->cut();
+    f.loop.run_until_idle();
+    ASSERT_EQ(scope.running(), 0u);
+    if (result.ok()) EXPECT_EQ(f.tree.content("/base/f"), "content");
+    else EXPECT_TRUE(result.failed_with(Errc::ConnectionLost)) << result.error().message();
+  }
+}
+
+TEST(CompoundLane, a_short_read_is_told_as_the_part_that_it_is) {
+  Personality personality;
+  personality.short_reads = true;
+  for (std::uint64_t seed = 1; seed < 30; ++seed) {
+    Fixture f(personality, seed);
+    const std::string content = "0123456789abcdef";
+    f.tree.put("/base/f", content);
+    auto part = f.run(f.store->read_file("f", 100, 16, Urgency::Now));
+    EXPECT_EQ(part->attr.size, 16u);
+    EXPECT_TRUE(content.starts_with(as_text(part->data.span())));
+  }
+}
+
+/// The servers behind the two compound lanes are the first two that were dialled.
+TEST(CompoundLane, hostile_replies_are_not_believed) {
+  Fixture f;
+  f.tree.put("/base/f", "content");
+  f.dialer->lane_servers[0]->tamper = [](PacketType request, Buffer reply) -> std::optional<Buffer> {
+    if (request != PacketType::Read) return reply;
+    // A DATA reply of more than was asked for, under the same id.
+    Buffer longer;
+    sftp::Writer out(longer);
+    out.u32(1 + 4 + 4 + 2000);
+    out.u8(static_cast<std::uint8_t>(PacketType::Data));
+    longer.append(reply.span().subspan(5, 4));
+    out.string(std::string(2000, 'x'));
+    return longer;
+  };
+  EXPECT_TRUE(f.run(f.store->read_file("f", 1000, 7, Urgency::Now)).failed_with(Errc::Protocol));
+  f.dialer->lane_servers[0]->tamper = [](PacketType request, Buffer reply) -> std::optional<Buffer> {
+    if (request == PacketType::Open && reply.size() == 17) reply.data()[16] = std::byte{9};  // another handle
+    return reply;
+  };
+  EXPECT_EQ(as_text(f.run(f.store->read_file("f", 1000, 7, Urgency::Now))->data.span()), "content");  // in steps
+  EXPECT_FALSE(f.lane_is_on());
+}
+
+TEST(CompoundLane, an_open_that_hangs_ends_the_lane_that_reads_ahead_and_nothing_else) {
+  Fixture f;
+  f.tree.put("/base/f", "content");
+  f.dialer->lane_servers[1]->tamper = [](PacketType, Buffer) -> std::optional<Buffer> { return std::nullopt; };
+  EXPECT_TRUE(f.run(f.store->read_file("f", 7, 7, Urgency::Ahead)).failed_with(Errc::Busy));
+  EXPECT_TRUE(f.store->lanes().compound(Urgency::Ahead) == nullptr);
+  EXPECT_EQ(as_text(f.run(f.store->read_file("f", 7, 7, Urgency::Now))->data.span()), "content");
 }
 
 rt::Task<void> any_job(RemoteStore* store, SimLoop* loop, std::map<std::string, std::string>* model, int number) {

@@ -401,6 +401,105 @@ TEST(FileSystem, appending_to_a_file_of_ours_takes_one_round_trip) {
   EXPECT_EQ(e.cost([&] { EXPECT_EQ(*e.read_file("log"), "one two"); }), 0u);
 }
 
+/// cp -p and tar as a local root over another user's session: the refusal belongs to the chown, which programs forgive,
+/// not to the close, which they don't.
+TEST(FileSystem, a_change_of_owner_that_the_server_refuses_fails_at_once_and_spares_the_data) {
+  EngineOptions options;
+  Engine e(1, options);
+  e.open_lanes();
+  e.tree.session_uid = 1000;
+  ASSERT_TRUE(e.write_file("first", "x").ok());
+  OpenFlags flags = writing();
+  for (const bool exclusive : {true, false}) {
+    flags.exclusive = exclusive;
+    const std::string name = exclusive ? "a" : "b";
+    ASSERT_TRUE(e.stat(name).failed_with(Errc::NotFound));
+    auto created = e.run(e.files->create(kRootNode, name, 0600, flags, Caller()));
+    ASSERT_TRUE(created.ok());
+    ASSERT_TRUE(e.run(e.files->write(created->open.handle, 0, bytes("data"), WriteOrigin::Program)).ok());
+    SetAttr owner;
+    owner.uid = 5;
+    owner.gid = 5;
+    EXPECT_FALSE(e.run(e.files->set_attr(created->entry.node, owner)).ok());
+    EXPECT_TRUE(e.run(e.files->flush(created->open.handle)).ok());
+    e.run(e.files->release(created->open.handle));
+    EXPECT_EQ(e.tree.content("/base/" + name), "data");
+  }
+}
+
+TEST(FileSystem, a_server_that_sets_no_attributes_tells_that_to_who_sets_them_and_takes_the_data) {
+  EngineOptions options;
+  options.personality.refuse_setstat = true;
+  options.personality.extensions = false;
+  Engine e(1, options);
+  e.open_lanes();
+  ASSERT_TRUE(e.write_file("first", "x").ok());
+  for (const bool exclusive : {true, false}) {
+    OpenFlags flags = writing();
+    flags.exclusive = exclusive;
+    const std::string name = exclusive ? "a" : "b";
+    ASSERT_TRUE(e.stat(name).failed_with(Errc::NotFound));
+    auto created = e.run(e.files->create(kRootNode, name, 0600, flags, Caller()));
+    ASSERT_TRUE(e.run(e.files->write(created->open.handle, 0, bytes("data"), WriteOrigin::Program)).ok());
+    SetAttr times;
+    times.atime = times.mtime = 1111;
+    EXPECT_FALSE(e.run(e.files->set_attr(created->entry.node, times)).ok());
+    EXPECT_TRUE(e.run(e.files->flush(created->open.handle)).ok());
+    e.run(e.files->release(created->open.handle));
+    EXPECT_EQ(e.tree.content("/base/" + name), "data");
+  }
+}
+
+TEST(FileSystem, a_waiting_file_that_cannot_be_sent_is_told_at_close) {
+  for (const bool full : {true, false}) {
+    Engine e(1);
+    e.open_lanes();
+    ASSERT_TRUE(e.write_file("first", "x").ok());
+    auto created = e.run(e.files->create(kRootNode, "f", 0644, writing(), Caller()));
+    ASSERT_TRUE(e.run(e.files->write(created->open.handle, 0, bytes("data"), WriteOrigin::Program)).ok());
+    ASSERT_FALSE(e.tree.exists("/base/f"));
+    if (full) e.tree.capacity = 2;
+    else e.dialer->cut();
+    Status flushed = e.run(e.files->flush(created->open.handle));
+    EXPECT_TRUE(flushed.failed_with(full ? Errc::NoSpace : Errc::ConnectionLost));
+    EXPECT_TRUE(e.run(e.files->flush(created->open.handle)).ok());  // once
+    e.run(e.files->release(created->open.handle));
+  }
+}
+
+TEST(FileSystem, a_write_through_one_name_is_seen_through_a_handle_on_another) {
+  Engine e(1);
+  e.open_lanes();
+  e.tree.put("/base/d/f", std::string(300000, 'a'));
+  const NodeId node = *e.look_up("d/f");
+  auto reader = e.run(e.files->open(node, reading()));
+  ASSERT_EQ(text_of(*e.run(e.files->read(reader->handle, 0, 5))), "aaaaa");
+  ASSERT_TRUE(e.run(e.files->link(node, kRootNode, "other")).ok());
+  ASSERT_TRUE(e.run(e.files->rename(kRootNode, "d", kRootNode, "e", RenameRule::Replace)).ok());
+  auto writer = e.run(e.files->open(node, writing()));
+  ASSERT_TRUE(e.run(e.files->write(writer->handle, 1, bytes("bbb"), WriteOrigin::Program)).ok());
+  ASSERT_TRUE(e.run(e.files->flush(writer->handle)).ok());
+  EXPECT_EQ(text_of(*e.run(e.files->read(reader->handle, 0, 5))), "abbba");
+  e.run(e.files->release(reader->handle));
+  e.run(e.files->release(writer->handle));
+}
+
+TEST(FileSystem, an_open_file_shows_what_changed_on_the_server_when_its_attributes_are_asked_again) {
+  Engine e(1);
+  e.open_lanes();
+  const test::FakeNodePtr file = e.tree.put("/base/d/f", std::string(300000, 'a'));
+  file->mtime = 5;
+  const NodeId node = *e.look_up("d/f");
+  auto reader = e.run(e.files->open(node, reading()));
+  ASSERT_EQ(text_of(*e.run(e.files->read(reader->handle, 0, 5))), "aaaaa");
+  ASSERT_TRUE(e.run(e.files->rename(kRootNode, "d", kRootNode, "e", RenameRule::Replace)).ok());
+  e.tree.put("/base/e/f", std::string(300000, 'z'))->mtime = 6;
+  e.loop.run_for(30s);
+  ASSERT_TRUE(e.stat("e/f").ok());
+  EXPECT_EQ(text_of(*e.run(e.files->read(reader->handle, 0, 5))), "zzzzz");
+  e.run(e.files->release(reader->handle));
+}
+
 TEST(FileSystem, a_file_that_waits_to_be_sent_is_sent_soon_and_before_its_name_is_looked_at) {
   Engine e(1);
   e.open_lanes();
