@@ -9,6 +9,7 @@ namespace ply::ahead {
 
 namespace {
 constexpr std::size_t kMostDirectories = 20000;
+constexpr std::size_t kMostNames = 200000;  // some 15 MB
 constexpr int kMostDepth = 64;
 constexpr double kStandsStill = 2;  // seconds after which a walk is taken as over
 // Price of a small file beside its bytes: requests and replies.
@@ -21,8 +22,10 @@ WalkPlanner::Directory* WalkPlanner::find(const std::string& path) {
 }
 
 void WalkPlanner::bound() {
-  // A walk of more directories than that starts again from what it sees.
-  if (directories_.size() > kMostDirectories) directories_.clear();
+  // A walk of more than that starts again from what it sees.
+  if (directories_.size() <= kMostDirectories && names_ <= kMostNames) return;
+  directories_.clear();
+  names_ = 0;
 }
 
 bool WalkPlanner::used(const std::string& path) {
@@ -69,8 +72,12 @@ void WalkPlanner::expire(double now) {
 void WalkPlanner::forget(const std::string& path) {
   auto it = directories_.lower_bound(path);
   while (it != directories_.end() && it->first.starts_with(path)) {
-    if (is_at_or_below(it->first, path)) it = directories_.erase(it);
-    else ++it;
+    if (is_at_or_below(it->first, path)) {
+      names_ -= it->second.subdirectories.size() + it->second.files.size();
+      it = directories_.erase(it);
+    } else {
+      ++it;
+    }
   }
 }
 
@@ -138,6 +145,7 @@ WalkWish WalkPlanner::listed(const std::string& path, const std::vector<Entry>& 
   const bool by_program = directory.by_program;
   const int files_read = directory.files_read;
   const int children_wanted = directory.children_wanted;
+  names_ -= directory.subdirectories.size() + directory.files.size();
   directory = Directory();
   directory.by_program = by_program;
   directory.files_read = files_read;
@@ -149,6 +157,7 @@ WalkWish WalkPlanner::listed(const std::string& path, const std::vector<Entry>& 
     const bool small = entry.is_regular && entry.size > 0 && entry.size <= options_.max_file_size;
     if (small) directory.files.push_back(File{std::string(entry.name), entry.size, false});
   }
+  names_ += directory.subdirectories.size() + directory.files.size();
   // There is something new to do below what was thought to be done.
   for (std::string above = path; !above.empty();) {
     above = std::string(parent_of(above));

@@ -98,6 +98,7 @@ class WalkPlanner {
 
   Options options_;
   std::map<std::string, Directory> directories_;
+  std::size_t names_ = 0;  // in all of them
   std::map<std::string, Outstanding> outstanding_;
   Window listings_{32, 2048};
   Window bytes_{128 * 1024, 8 << 20};

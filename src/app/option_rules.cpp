@@ -40,6 +40,13 @@ Status with_duration(Draft& draft, Value value) {
   return {};
 }
 
+template <auto Apply>
+Status with_yes_or_no(Draft& draft, Value value) {
+  if (value != "yes" && value != "no") return invalid(value);
+  Apply(draft, value == "yes");
+  return {};
+}
+
 /// An option whose only effect is on the draft itself.
 template <auto Apply>
 Status plain(Draft& draft, Value value) {
@@ -101,12 +108,6 @@ Status set_unmapped(Draft& draft, Value value) {
   return {};
 }
 
-Status set_attribute_cache(Draft& draft, Value value) {
-  if (value != "yes" && value != "no") return invalid(value);
-  draft.attribute_cache = value == "yes";
-  return {};
-}
-
 Status set_cache_mode(Draft& draft, Value value) {
   if (value == "off") return {};
   if (value == "minimal" || value == "writes" || value == "full") {
@@ -165,12 +166,6 @@ Status set_revalidate(Draft& draft, Value value) {
   return {};
 }
 
-Status set_lanes(Draft& draft, Value value) {
-  if (value != "yes" && value != "no") return invalid(value);
-  draft.plan.remote.lanes = value == "yes";
-  return {};
-}
-
 Status set_umask(Draft& draft, Value value) {
   PLY_TRY(bits, parse_number(value, 8));
   draft.plan.files.umask = bits & 0777;
@@ -206,6 +201,10 @@ constexpr char kRo[] = "ro", kRw[] = "rw", kSuid[] = "suid", kNosuid[] = "nosuid
 #define TEXT(name, statement)                                             \
   OptionRule {                                                            \
     name, Argument::Required, plain<[](Draft& d, Value v) { statement; }> \
+  }
+#define YES_OR_NO(name, statement)                                                \
+  OptionRule {                                                                    \
+    name, Argument::Required, with_yes_or_no<[](Draft& d, bool v) { statement; }> \
   }
 #define NUMBER(name, statement)                                                         \
   OptionRule {                                                                          \
@@ -253,15 +252,15 @@ std::vector<OptionRule> make_rules() {
       OptionRule{"workaround", Argument::Required, set_workarounds},
 
       // Caching
-      OptionRule{"dir_cache", Argument::Required, set_attribute_cache},
-      OptionRule{"cache", Argument::Required, set_attribute_cache},
+      YES_OR_NO("dir_cache", d.attribute_cache = v),
+      YES_OR_NO("cache", d.attribute_cache = v),
       NUMBER("dcache_max_size", d.plan.branch.cache.max_entries = std::max(v, 16u)),
       NUMBER("cache_max_size", d.plan.branch.cache.max_entries = std::max(v, 16u)),
       SECONDS("entry_timeout", d.plan.files.entry_timeout = v),
       SECONDS("attr_timeout", d.plan.files.attr_timeout = v),
       SECONDS("negative_timeout", d.plan.files.negative_timeout = v),
       OptionRule{"memory", Argument::Required, set_memory},
-      OptionRule{"lanes", Argument::Required, set_lanes},
+      YES_OR_NO("lanes", d.plan.remote.lanes = v),
       OptionRule{"revalidate", Argument::Required, set_revalidate},
       FLAG("kernel_cache", d.plan.files.page_cache = vfs::PageCache::Keep),
       FLAG("auto_cache", d.plan.files.page_cache = vfs::PageCache::Auto),

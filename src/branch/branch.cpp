@@ -33,6 +33,7 @@ Branch::Branch(rt::Loop& loop, std::unique_ptr<store::Store> store, BranchOption
       walk_(walk_options(options)) {}
 
 rt::Task<void> Branch::shut_down() {
+  log_.debug("fetched ahead and not used: {} listings and files", walk_.wasted());
   co_await store_->shut_down();
   co_await background_.join();
 }

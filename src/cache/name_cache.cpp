@@ -154,7 +154,7 @@ void NameCache::put_listing(const std::string& path, const std::vector<store::Di
   // Last, so that the children of a large directory don't push it out.
   Entry& entry = touch(path);
   for (const auto& [when, name] : entry.made) {
-    if (when < asked) continue;
+    if (when <= asked) continue;  // the answer knows of it
     const auto known = entries_.find(join_path(path, name));
     if (known == entries_.end() || known->second.absent_until) continue;
     const FileType type = known->second.attr ? known->second.attr->type : FileType::Unknown;

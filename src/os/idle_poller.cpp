@@ -5,31 +5,29 @@
 
 namespace ply::os {
 
-namespace {
-std::int64_t times_preempted() {
+std::int64_t IdlePoller::own_preemptions() {
   rusage usage = {};
   getrusage(RUSAGE_THREAD, &usage);
   return usage.ru_nivcsw;
 }
-}  // namespace
 
-void IdlePoller::begin_sample() {
+void IdlePoller::end_sample() {
+  if (looks_ < kSample) return;
+  // Half of the looks must find something, or more is spent than saved.
+  polling_ = finds_ * 2 >= looks_ && !is_crowded();
   looks_ = finds_ = 0;
-  preempted_before_ = times_preempted();
+  preempted_before_ = times_preempted_();
 }
 
 bool IdlePoller::is_crowded() const {
   constexpr std::int64_t kSeldom = kSample / 8;
-  return times_preempted() - preempted_before_ > kSeldom;
+  return times_preempted_() - preempted_before_ > kSeldom;
 }
 
 void IdlePoller::looked(bool found) {
   ++looks_;
   finds_ += found ? 1 : 0;
-  if (looks_ < kSample) return;
-  // Half of the looks must find something, or more is spent than saved.
-  polling_ = finds_ * 2 >= looks_ && !is_crowded();
-  begin_sample();
+  end_sample();
 }
 
 void IdlePoller::slept(rt::Duration how_long) {
@@ -37,9 +35,7 @@ void IdlePoller::slept(rt::Duration how_long) {
   ++looks_;
   // Waking takes as long as looking would have.
   finds_ += how_long < 2 * kLook ? 1 : 0;
-  if (looks_ < kSample) return;
-  polling_ = finds_ * 2 >= looks_ && !is_crowded();
-  begin_sample();
+  end_sample();
 }
 
 }  // namespace ply::os

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "rt/loop.h"
 
@@ -13,6 +15,10 @@ namespace ply::os {
 /// processor; so it watches both, and an idle engine sleeps.
 class IdlePoller {
  public:
+  /// `times_preempted` tells how often the kernel has taken the processor from this thread for others so far.
+  explicit IdlePoller(std::function<std::int64_t()> times_preempted = own_preemptions)
+      : times_preempted_(std::move(times_preempted)) {}
+
   /// How long to go on looking after something was done; zero: sleep at once.
   rt::Duration patience() const { return polling_ ? kLook : rt::Duration::zero(); }
   /// It looked until something came, or in vain.
@@ -24,10 +30,12 @@ class IdlePoller {
   static constexpr rt::Duration kLook = std::chrono::microseconds(60);
   static constexpr int kSample = 64;
 
-  void begin_sample();
+  static std::int64_t own_preemptions();
+  void end_sample();
   /// True if the kernel took the processor from this thread for others since the sample began.
   bool is_crowded() const;
 
+  std::function<std::int64_t()> times_preempted_;
   bool polling_ = false;
   int looks_ = 0;
   int finds_ = 0;

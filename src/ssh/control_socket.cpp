@@ -5,7 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
+#include <string_view>
 
 #include "os/fd_stream.h"
 
@@ -20,6 +23,13 @@ bool is_ours_alone(const char* directory) {
   struct stat st = {};
   return directory != nullptr && directory[0] == '/' && stat(directory, &st) == 0 && S_ISDIR(st.st_mode) &&
          st.st_uid == getuid() && (st.st_mode & 077) == 0;
+}
+
+/// ssh reads options like lines of its configuration: blanks, quotes and $ have meanings there.
+bool is_plain(std::string_view path) {
+  return std::all_of(path.begin(), path.end(), [](unsigned char c) {
+    return std::isalnum(c) || std::string_view("/_.,+:@%-").find(static_cast<char>(c)) != std::string_view::npos;
+  });
 }
 
 /// ssh expands % in a ControlPath.
@@ -37,7 +47,7 @@ std::string control_path(const std::string& path) {
 Result<std::unique_ptr<ControlSocket>> ControlSocket::make() {
   const char* const runtime = getenv("XDG_RUNTIME_DIR");
   std::string pattern = std::string(is_ours_alone(runtime) ? runtime : "/tmp") + "/plyfs-XXXXXX";
-  if (pattern.size() > kLongestDirectory || pattern.find('"') != std::string::npos) pattern = "/tmp/plyfs-XXXXXX";
+  if (pattern.size() > kLongestDirectory || !is_plain(pattern)) pattern = "/tmp/plyfs-XXXXXX";
   if (mkdtemp(pattern.data()) == nullptr) return os::system_error(Errc::Io, "a directory for ssh's socket", errno);
   return std::unique_ptr<ControlSocket>(new ControlSocket(std::move(pattern)));
 }

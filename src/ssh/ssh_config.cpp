@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "ssh/ssh_config.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -31,10 +32,17 @@ bool has_aes_instructions() {
 #endif
 }
 
+/// Until the end, or until patience is at its end too: what ssh started (a Match exec) may hold the pipe open.
 std::string read_to_end(int fd) {
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   std::string text;
   char chunk[4096];
   while (text.size() < kMaxAnswer) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd readable = {fd, POLLIN, 0};
+    const int ready = left.count() > 0 ? poll(&readable, 1, static_cast<int>(left.count())) : 0;
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) break;
     const ssize_t got = ::read(fd, chunk, sizeof chunk);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;

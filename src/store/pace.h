@@ -28,7 +28,6 @@ class Pace {
   void end(const Passage& passage);
 
   std::uint64_t window() const { return room_.capacity(); }
-  std::uint64_t under_way() const { return room_.in_use(); }
   /// Bytes per second, as last measured; 0 if not yet.
   double rate() const;
   rt::Duration least_round_trip() const { return least_round_trip_; }

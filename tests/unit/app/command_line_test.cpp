@@ -277,6 +277,10 @@ TEST(CommandLine, every_documented_option_is_known) {
 }
 
 TEST(CommandLine, durations_are_seconds_or_carry_a_unit) {
+  EXPECT_EQ(*parse_size("64"), 64u);
+  EXPECT_EQ(*parse_size("64k"), 65536u);
+  EXPECT_EQ(*parse_size("1G"), 1u << 30);
+  for (const char* bad : {"", "k", "-1", "1T", "99999999G", "1 M", "1.5M"}) EXPECT_FALSE(parse_size(bad).ok()) << bad;
   EXPECT_EQ(*parse_duration("20"), 20s);
   EXPECT_EQ(*parse_duration("0.5"), 500ms);
   EXPECT_EQ(*parse_duration("5m"), 300s);

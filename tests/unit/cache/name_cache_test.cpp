@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "support/sim_loop.h"
 
 namespace ply::cache {
@@ -125,6 +127,95 @@ TEST(NameCache, zero_timeouts_keep_nothing) {
   EXPECT_FALSE(f.cache.listing(""));
   EXPECT_FALSE(f.cache.is_absent("b"));
   EXPECT_FALSE(f.cache.link_target("l"));
+}
+
+/// A busy directory is listed while names are made and removed in it: the answer is kept, put right by what was done.
+TEST(NameCache, a_listing_that_crossed_our_own_changes_is_corrected_by_them) {
+  Fixture f;
+  f.cache.put_listing("d", {{"old", file(1)}, {"gone", file(1)}}, f.cache.ticket());
+  const auto asked = f.cache.ticket();
+  f.cache.created("d/new", file(5));
+  f.cache.removed("d/gone");
+  f.cache.created("d/brief", file(5));
+  f.cache.removed("d/brief");
+  // As the server saw it before all of that.
+  f.cache.put_listing("d", {{"old", file(2)}, {"gone", file(1)}}, asked);
+  std::vector<std::string> names;
+  const auto listing = f.cache.listing("d");
+  ASSERT_TRUE(listing);
+  for (const store::DirEntry& entry : *listing) names.push_back(entry.name);
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"new", "old"}));
+  EXPECT_EQ(f.cache.attr("d/new")->size, 5u);
+  EXPECT_EQ(f.cache.attr("d/old")->size, 2u);
+  EXPECT_TRUE(f.cache.is_absent("d/gone"));
+  EXPECT_TRUE(f.cache.is_absent("d/brief"));
+}
+
+TEST(NameCache, more_changes_than_are_remembered_make_an_older_listing_worthless) {
+  Fixture f;
+  const auto asked = f.cache.ticket();
+  for (int i = 0; i < 600; ++i) f.cache.created("d/f" + std::to_string(i), file(1));
+  f.cache.put_listing("d", {}, asked);
+  EXPECT_FALSE(f.cache.listing("d"));
+}
+
+TEST(NameCache, a_name_that_appeared_is_not_absent_whatever_the_listing_says) {
+  Fixture f;
+  f.cache.put_listing("d", {}, f.cache.ticket());
+  ASSERT_TRUE(f.cache.is_absent("d/x"));
+  f.cache.appeared("d/x");
+  EXPECT_FALSE(f.cache.is_absent("d/x"));
+  EXPECT_EQ(f.cache.listing("d")->size(), 1u);
+}
+
+TEST(NameCache, a_directorys_guessed_time_holds_a_second_and_its_permissions_as_long_as_they_were_told) {
+  Fixture f;
+  Attr told = directory();
+  told.mtime = 100;
+  told.mode = 0755;
+  f.cache.put_attr("d", told, f.cache.ticket());
+  f.cache.touched("d", 200);
+  EXPECT_EQ(f.cache.attr("d")->mtime, 200);
+  f.loop.run_for(1s);
+  EXPECT_FALSE(f.cache.attr("d"));
+  EXPECT_EQ(f.cache.permissions("d")->mode, 0755u);
+  f.loop.run_for(20s);
+  EXPECT_FALSE(f.cache.permissions("d"));
+}
+
+TEST(NameCache, proofs_hold_for_the_permissions_they_were_found_under) {
+  Fixture f;
+  Attr told = directory();
+  told.mode = 0755;
+  f.cache.put_attr("d", told, f.cache.ticket());
+  NameCache::Owner owner;
+  owner.uid = 7;
+  f.cache.prove_creation("d", owner);
+  f.cache.put_attr("d", told, f.cache.ticket());
+  EXPECT_EQ(f.cache.owner_of_new_file("d")->uid, 7u);
+  told.mode = 0555;
+  f.cache.put_attr("d", told, f.cache.ticket());
+  EXPECT_FALSE(f.cache.owner_of_new_file("d"));
+
+  f.cache.put_attr("f", file(1), f.cache.ticket());
+  f.cache.prove_writable("f");
+  EXPECT_TRUE(f.cache.is_writable("f"));
+  Attr other = file(1);
+  other.uid = 9;
+  f.cache.put_attr("f", other, f.cache.ticket());
+  EXPECT_FALSE(f.cache.is_writable("f"));
+}
+
+TEST(NameCache, a_listing_in_use_asks_to_be_refreshed_once_before_its_absences_are_too_old) {
+  Fixture f;
+  f.cache.put_listing("d", {}, f.cache.ticket());
+  EXPECT_FALSE(f.cache.wants_refresh("d"));
+  f.loop.run_for(500ms);
+  EXPECT_TRUE(f.cache.wants_refresh("d"));
+  EXPECT_FALSE(f.cache.wants_refresh("d"));
+  f.loop.run_for(400ms);
+  EXPECT_FALSE(f.cache.is_absent("d/x"));
 }
 
 }  // namespace
