@@ -173,6 +173,9 @@ std::optional<Branch::Opened> Branch::open_pending(const std::string& path, cons
     if (!trusted) data->clear();
   } else {
     pending->kind = PendingFile::Kind::Replace;
+    pending->node.mode = known->mode;
+    pending->node.uid = known->uid;
+    pending->node.gid = known->gid;
     data->clear();
     out.attr.size = 0;
     out.attr.mtime = server_seconds();

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/path.h"
+#include "rt/ignore_result.h"
 #include "store/remote_store.h"
 
 namespace ply::store {
@@ -146,9 +147,7 @@ rt::Task<Result<Attr>> RemoteStore::write_file(std::string path, WholeFile file)
   }
   auto outcome = co_await lane->write(std::move(job), file.data);
   if (!outcome.answer) {
-    // What this unit, or another one behind a wrong handle, did to the file is put right by writing it again: ours to
-    // replace if the server said that it was made.
-    file.replace = file.replace || outcome.opened;
+    if (file.replace || outcome.opened) co_return co_await write_again(std::move(path), std::move(file));
     co_return co_await Store::write_file(std::move(path), std::move(file));
   }
   if (*outcome.answer) {
@@ -160,6 +159,32 @@ rt::Task<Result<Attr>> RemoteStore::write_file(std::string path, WholeFile file)
   const std::uint64_t size = file.data->size();
   Error failure = co_await explain(session, attempt, std::move(*outcome.answer).error(), full, std::string(), size);
   co_return std::move(failure);
+}
+
+/// Puts right whatever a unit, or another one behind a wrong handle, did to a file that is ours to replace: content,
+/// owner and mode, in steps that each wait for the one before.
+rt::Task<Result<Attr>> RemoteStore::write_again(std::string path, WholeFile file) {
+  OpenMode mode;
+  mode.write = true;
+  mode.truncate = true;
+  PLY_CO_TRY(opened, co_await open(path, mode));
+  File& target = *opened.file;
+  Status written;
+  if (!file.data->empty()) written = co_await target.write(0, Buffer::copy_of(file.data->span()));
+  std::vector<AttrChange> changes = changes_of(file.node);
+  if (file.mtime) {
+    AttrChange times;
+    times.atime = file.atime;
+    times.mtime = file.mtime;
+    changes.push_back(times);
+  }
+  // As in the unit, a refused change does not fail the job.
+  for (const AttrChange& change : changes) co_await rt::ignore_result(target.set_attr(change));
+  auto attr = co_await target.stat();
+  Status closed = co_await target.close();
+  if (!written) co_return std::move(written).error();
+  if (!closed) co_return std::move(closed).error();
+  co_return std::move(attr);
 }
 
 rt::Task<Result<Attr>> RemoteStore::append_file(std::string path, std::shared_ptr<const Buffer> data) {

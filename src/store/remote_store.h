@@ -104,6 +104,7 @@ class RemoteStore final : public Store {
   rt::Task<Error> explain(SessionPtr session, Attempt attempt, Error failure, std::string path, std::string other = {},
                           std::uint64_t size = 0);
   rt::Task<Result<std::vector<DirEntry>>> list_in_steps(std::string path, std::size_t max_entries);
+  rt::Task<Result<Attr>> write_again(std::string path, WholeFile file);
   void take_names(std::vector<sftp::NameEntry> names, const std::string& full, std::vector<DirEntry>& entries) const;
   /// What is set by handle after a file was made, in this order.
   std::vector<AttrChange> changes_of(const NewNode& node) const;

@@ -64,7 +64,7 @@ struct SmallFile {
 /// A whole file to be written in one job.
 struct WholeFile {
   bool replace = false;  ///< of a file that is there; otherwise it is made, and nothing of that name may be there
-  NewNode node;          ///< of a new file
+  NewNode node;  ///< of a new file; of one that is replaced, what it has (some ways of doing it must restore it)
   std::optional<std::int64_t> atime;  ///< both or none
   std::optional<std::int64_t> mtime;
   std::shared_ptr<const Buffer> data;

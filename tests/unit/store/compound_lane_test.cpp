@@ -149,29 +149,38 @@ rt::Task<void> expect_written(RemoteStore* store, std::string name, WholeFile fi
   EXPECT_TRUE(attr.ok()) << name << (attr.ok() ? "" : attr.error().message());
 }
 
-/// The bytes of one file must never stay in another, whatever the order in which the server serves the opens.
+/// Neither the bytes nor the permissions of one file must stay with another, whatever the order in which the server
+/// serves the opens.
 TEST(CompoundLane, goes_off_and_puts_everything_right_when_opens_overtake_each_other) {
   Personality personality;
   personality.opens_overtake = true;
   int switched_off = 0;
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  const auto mode_of = [](int i) { return i % 2 == 0 ? 0600u : 0644u; };
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     Fixture f(personality, seed);
+    f.tree.umask = 077;  // so that the modes are not those of OPEN
+    for (int i = 0; i < 60; i += 3) f.tree.put(fmt::format("/base/f{}", i), "before")->mode = 0640;
     for (int round = 0; round < 3; ++round) {
       rt::Scope scope(f.loop);
-      for (int i = 0; i < 20; ++i) {
-        const std::string name = fmt::format("f{}-{}", round, i);
-        scope.spawn(expect_written(f.store.get(), name, f.whole("content of " + name)));
+      for (int i = round * 20; i < round * 20 + 20; ++i) {
+        const std::string name = fmt::format("f{}", i);
+        WholeFile file = f.whole("content of " + name, mode_of(i));
+        file.replace = i % 3 == 0;
+        if (file.replace) file.node.mode = 0640;
+        scope.spawn(expect_written(f.store.get(), name, file));
       }
       f.run(scope.join());
     }
-    for (int round = 0; round < 3; ++round)
-      for (int i = 0; i < 20; ++i) {
-        const std::string name = fmt::format("f{}-{}", round, i);
-        ASSERT_EQ(f.tree.content("/base/" + name), "content of " + name) << "seed " << seed;
-      }
+    for (int i = 0; i < 60; ++i) {
+      const std::string name = fmt::format("f{}", i);
+      ASSERT_EQ(f.tree.content("/base/" + name), "content of " + name) << "seed " << seed;
+      int failure = 0;
+      const auto node = f.tree.find("/base/" + name, true, failure);
+      ASSERT_EQ(node->mode, i % 3 == 0 ? 0640u : mode_of(i)) << name << ", seed " << seed;
+    }
     switched_off += f.lane_is_on() ? 0 : 1;
   }
-  EXPECT_GT(switched_off, 190);
+  EXPECT_GT(switched_off, 280);
 }
 
 rt::Task<void> expect_appended(RemoteStore* store, std::string name, std::shared_ptr<const Buffer> data, int* done) {
