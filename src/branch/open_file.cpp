@@ -204,7 +204,7 @@ rt::Task<void> OpenFile::send_job() {
   } else {
     data_->clear();
     note_failure(attr.error());
-    owner_.names_.changed(*path_);
+    owner_.names_.doubted(*path_);
   }
 }
 
@@ -225,7 +225,8 @@ rt::Task<Status> OpenFile::attach_locked() {
     auto file = co_await open_pending(job);
     const std::unique_ptr<PendingFile> done = std::move(pending_);
     owner_.pending_.erase(owner_.pending_.find(*path_));
-    owner_.names_.changed(*path_);
+    if (file) owner_.names_.changed(*path_);
+    else owner_.names_.doubted(*path_);
     data_->changed(Range{0, std::numeric_limits<std::uint64_t>::max()});
     if (!file) co_return std::move(file).error();
     set_file(std::move(*file));
@@ -256,7 +257,8 @@ rt::Task<Result<std::unique_ptr<store::File>>> OpenFile::open_pending(PendingFil
   store::OpenMode mode = mode_;
   mode.truncate = pending->kind == PendingFile::Kind::Replace;
   if (pending->kind == PendingFile::Kind::Create) {
-    auto made = co_await owner_.store_->create(remote, mode, pending->node, store::Confirm::Later);
+    const auto confirm = owner_.store_->keeps_order() ? store::Confirm::Later : store::Confirm::Attributes;
+    auto made = co_await owner_.store_->create(remote, mode, pending->node, confirm);
     if (made) co_return std::move(made->file);
     if (!made.failed_with(Errc::Exists)) co_return std::move(made).error();
     made_here_ = false;

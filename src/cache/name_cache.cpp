@@ -206,6 +206,13 @@ void NameCache::changed(const std::string& path) {
   entry.changed_at = ++sequence_;
 }
 
+void NameCache::doubted(const std::string& path) {
+  changed(path);
+  Entry& parent = touch(std::string(parent_of(path)));
+  parent.listing.reset();
+  parent.listing_floor = sequence_;
+}
+
 void NameCache::appeared(const std::string& path) {
   changed(path);
   if (Listing* const listing = parent_listing(path))
@@ -291,16 +298,11 @@ void NameCache::renamed(const std::string& from, const std::string& to) {
   if (known) {
     created(to, *known);
   } else {
-    changed(to);
+    // The name is there, its kind is not known: the parent's listing is asked again.
+    doubted(to);
     Entry& entry = touch(to);
     entry.target.reset();
     entry.last_links = 0;
-    // The name is there, its kind is not known: the parent's listing is asked again.
-    if (Entry* const parent = find(std::string(parent_of(to)))) {
-      parent->listing.reset();
-      parent->changed_at = sequence_;
-      parent->listing_floor = sequence_;
-    }
   }
 }
 

@@ -80,6 +80,8 @@ class NameCache {
 
   /// This mount changed the file: attributes and link target are unknown until asked again.
   void changed(const std::string& path);
+  /// What this mount meant to do with the name went wrong: whether it is there is for the server to say.
+  void doubted(const std::string& path);
   /// The server says that the name is there, whatever was believed.
   void appeared(const std::string& path);
   /// This mount made the name: it joins a known listing of its parent.

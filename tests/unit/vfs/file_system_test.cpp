@@ -467,6 +467,25 @@ TEST(FileSystem, a_waiting_file_that_cannot_be_sent_is_told_at_close) {
   }
 }
 
+TEST(FileSystem, a_waiting_file_that_could_not_be_made_is_not_listed) {
+  Engine e(1);
+  e.open_lanes();
+  ASSERT_TRUE(e.write_file("d/first", "x").failed_with(Errc::NotFound));
+  const auto made = e.run(e.files->make_directory(kRootNode, "d", 0755, Caller()));
+  ASSERT_TRUE(e.write_file("d/first", "x").ok());
+  ASSERT_TRUE(e.list("d").ok());
+  auto created = e.run(e.files->create(made->node, "f", 0644, writing(), Caller()));
+  ASSERT_FALSE(e.tree.exists("/base/d/f"));
+  // Somebody else removes the directory's content and the directory.
+  e.tree.unlink("/base/d/first");
+  e.tree.rmdir("/base/d");
+  e.tree.mkdir("/base/d2", 0755);
+  EXPECT_FALSE(e.run(e.files->flush(created->open.handle)).ok());
+  e.run(e.files->release(created->open.handle));
+  e.tree.mkdir("/base/d", 0755);
+  EXPECT_EQ(*e.list("d"), std::vector<std::string>());
+}
+
 TEST(FileSystem, a_write_through_one_name_is_seen_through_a_handle_on_another) {
   Engine e(1);
   e.open_lanes();
