@@ -14,22 +14,23 @@ bool Semaphore::try_acquire(std::uint64_t amount) {
 Task<void> Semaphore::acquire(std::uint64_t amount) {
   if (try_acquire(amount)) co_return;
   const std::uint64_t ticket = next_ticket_++;
-  while (serving_ != ticket || !fits(amount)) co_await waiters_.wait();
+  while (serving_ != ticket) co_await line_.wait();
+  while (!fits(amount)) co_await first_.wait();
   ++serving_;
   in_use_ += amount;
-  waiters_.wake_all();  // the next in line may fit as well
+  line_.wake_one();  // the next may fit as well
 }
 
 void Semaphore::release(std::uint64_t amount) {
   assert(in_use_ >= amount);
   in_use_ -= amount;
-  waiters_.wake_all();
+  first_.wake_one();
 }
 
 void Semaphore::set_capacity(std::uint64_t capacity) {
   const bool grows = capacity > capacity_;
   capacity_ = capacity;
-  if (grows) waiters_.wake_all();
+  if (grows) first_.wake_one();
 }
 
 Task<Mutex::Guard> Mutex::lock() {

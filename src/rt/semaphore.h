@@ -12,7 +12,7 @@ namespace ply::rt {
 /// An amount larger than the whole is let through alone, so that everyone makes progress.
 class Semaphore {
  public:
-  Semaphore(Loop& loop, std::uint64_t capacity) : capacity_(capacity), waiters_(loop) {}
+  Semaphore(Loop& loop, std::uint64_t capacity) : capacity_(capacity), first_(loop), line_(loop) {}
 
   Task<void> acquire(std::uint64_t amount);
   /// Never waits, and does not overtake those who do.
@@ -30,7 +30,8 @@ class Semaphore {
   std::uint64_t in_use_ = 0;
   std::uint64_t next_ticket_ = 0;
   std::uint64_t serving_ = 0;
-  WaitList waiters_;
+  WaitList first_;  // whose turn it is, until there is room
+  WaitList line_;   // the others, in order
 };
 
 /// Mutual exclusion between coroutines of one loop, first come first served.

@@ -10,13 +10,15 @@ namespace {
 constexpr std::uint64_t kLeastWindow = 1 << 20;
 constexpr std::uint64_t kMostWindow = 64 << 20;
 constexpr rt::Duration kRateMemory = std::chrono::seconds(3);
-constexpr rt::Duration kRoundTripMemory = std::chrono::seconds(10);
-constexpr double kGrowth = 3;    // as BBR's startup: it doubles the rate every round
-constexpr double kSteady = 1.5;  // keeps the link full over jitter and the server's turns
-constexpr double kProbe = 2;     // now and then: the link may have become faster
-constexpr std::uint32_t kProbeEvery = 16;
-constexpr int kFlatRounds = 3;
-constexpr double kStillGrowing = 1.25;
+constexpr rt::Duration kRoundTripMemory = std::chrono::seconds(30);
+// At the start, until a round is no faster than the one before. Small enough that what is too much at its end finds
+// room in an ordinary queue: what is lost there is waited for by everyone.
+constexpr double kGrowth = 1.6;
+constexpr double kStillGrowing = 1.15;
+constexpr int kFlatRounds = 2;
+// Keeps the link full over jitter and the server's turns, and finds out round by round when it becomes faster.
+constexpr double kSteady = 1.25;
+constexpr double kLooking = 0.5;
 
 double seconds(rt::Duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -49,13 +51,12 @@ void Pace::end(const Passage& passage) {
   delivered_at_ = now;
   room_.release(passage.bytes);
   const rt::Duration took = now - passage.sent;
-  measure_round_trip(took);
+  measure_round_trip(passage);
   // Over the longer of the two: replies may come in bursts.
   const double span = seconds(std::max(took, now - passage.delivered_at));
   if (span > 0)
     measure_rate(static_cast<double>(delivered_ - passage.delivered_before) / span, passage.window_was_full);
   if (passage.delivered_before >= round_end_) {
-    ++rounds_;
     round_end_ = delivered_;
     if (!filled_ && passage.window_was_full) {
       flat_rounds_ = rate() < rate_at_round_start_ * kStillGrowing ? flat_rounds_ + 1 : 0;
@@ -66,11 +67,28 @@ void Pace::end(const Passage& passage) {
   adjust();
 }
 
-void Pace::measure_round_trip(rt::Duration took) {
+void Pace::measure_round_trip(const Passage& passage) {
   const rt::TimePoint now = loop_.now();
-  if (took > least_round_trip_ && now - round_trip_since_ < kRoundTripMemory) return;
-  least_round_trip_ = took;
+  const rt::Duration took = now - passage.sent;
+  if (took <= least_round_trip_) {
+    least_round_trip_ = took;
+    round_trip_since_ = now;
+    looking_ = false;
+    return;
+  }
+  if (!looking_ && now - round_trip_since_ < kRoundTripMemory) return;
+  if (!looking_) {
+    looking_ = true;
+    looking_from_ = now + took;  // what is under way now has gone by then
+    seen_looking_ = rt::Duration::max();
+    return;
+  }
+  if (passage.sent < looking_from_) return;
+  seen_looking_ = std::min(seen_looking_, took);
+  if (now < looking_from_ + 2 * least_round_trip_) return;
+  least_round_trip_ = seen_looking_;
   round_trip_since_ = now;
+  looking_ = false;
 }
 
 void Pace::measure_rate(double rate, bool limited_by_window) {
@@ -83,10 +101,10 @@ void Pace::measure_rate(double rate, bool limited_by_window) {
 }
 
 void Pace::adjust() {
-  const double gain = !filled_ ? kGrowth : rounds_ % kProbeEvery == 0 ? kProbe : kSteady;
+  const double gain = looking_ ? kLooking : filled_ ? kSteady : kGrowth;
   const double wanted = gain * rate() * seconds(least_round_trip_);
-  const double bounded = std::clamp(wanted, static_cast<double>(kLeastWindow), static_cast<double>(kMostWindow));
-  room_.set_capacity(static_cast<std::uint64_t>(bounded));
+  const auto least = static_cast<double>(looking_ ? kLeastWindow / 2 : kLeastWindow);
+  room_.set_capacity(static_cast<std::uint64_t>(std::clamp(wanted, least, static_cast<double>(kMostWindow))));
 }
 
 }  // namespace ply::store

@@ -11,7 +11,8 @@ namespace ply::store {
 /// How many bytes of bulk data may be under way in one direction of one connection. All channels of a connection share
 /// its TCP queue, so what is under way beyond the link's capacity only makes a `stat` wait behind it. The window
 /// follows the link as BBR does (delivery rate × least round trip), not the room in buffers: it starts small, grows
-/// while that makes delivery faster, and then stays at what fills the link with half as much again for jitter.
+/// while that makes delivery faster, and then stays a little above what fills the link. Now and then it is halved for
+/// two round trips: only then does the least round trip show whether the way has become longer.
 class Pace {
  public:
   explicit Pace(rt::Loop& loop);
@@ -33,7 +34,7 @@ class Pace {
   rt::Duration least_round_trip() const { return least_round_trip_; }
 
  private:
-  void measure_round_trip(rt::Duration took);
+  void measure_round_trip(const Passage& passage);
   void measure_rate(double rate, bool limited_by_window);
   void adjust();
 
@@ -48,12 +49,14 @@ class Pace {
   rt::TimePoint delivered_at_;
   rt::Duration least_round_trip_ = rt::Duration::max();
   rt::TimePoint round_trip_since_;
+  bool looking_ = false;  // for the least round trip, with little under way
+  rt::TimePoint looking_from_;
+  rt::Duration seen_looking_ = rt::Duration::max();
   std::deque<Sample> rates_;  // decreasing, of the last seconds: the front is the best
   bool filled_ = false;       // growing no longer makes it faster
   double rate_at_round_start_ = 0;
   std::uint64_t round_end_ = 0;  // of delivered_
   int flat_rounds_ = 0;
-  std::uint32_t rounds_ = 0;
 };
 
 }  // namespace ply::store

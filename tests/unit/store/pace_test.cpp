@@ -56,6 +56,29 @@ TEST(Pace, fills_a_long_link_and_keeps_the_window_near_what_it_holds) {
   EXPECT_NEAR(link.pace.rate(), 100e6, 30e6);
 }
 
+TEST(Pace, never_puts_much_more_under_way_than_the_link_holds) {
+  Link link;
+  link.bytes_per_second = 25e6;
+  link.round_trip = 40ms;  // it holds 1 MB
+  const double seconds = link.run(4000);
+  EXPECT_LT(seconds, 1.02 * 4000 * Link::kPiece / 25e6);
+  EXPECT_LT(link.most_under_way, 2300000u);
+  EXPECT_LT(link.pace.window(), 1700000u);
+}
+
+TEST(Pace, follows_a_way_that_becomes_longer_and_is_not_misled_by_its_own_queue) {
+  Link link;
+  link.bytes_per_second = 100e6;
+  link.round_trip = 20ms;
+  for (int i = 0; i < 20; ++i) link.run(1000);  // 52 s: longer than a round trip is remembered
+  EXPECT_LT(link.pace.least_round_trip(), 25ms);
+  link.round_trip = 60ms;
+  for (int i = 0; i < 40; ++i) link.run(1000);
+  EXPECT_GT(link.pace.least_round_trip(), 60ms);
+  EXPECT_LT(link.pace.least_round_trip(), 70ms);
+  EXPECT_LT(link.run(4000), 1.05 * 4000 * Link::kPiece / 100e6);
+}
+
 TEST(Pace, a_short_link_keeps_the_least_window) {
   Link link;
   link.bytes_per_second = 100e6;
