@@ -54,6 +54,9 @@ class Dialer {
   virtual Task<Result<std::unique_ptr<ByteStream>>> dial_lane() {
     co_return Error(Errc::Unsupported, "no further channels");
   }
+  /// Dials logins of its own to the same server that ask nobody anything, or fail quietly; null where that can't be
+  /// promised. Requires: dial() has succeeded.
+  virtual std::unique_ptr<Dialer> quiet_twin() { return nullptr; }
   /// The peer's name for messages: "user@host".
   virtual std::string name() const = 0;
 };

@@ -67,6 +67,7 @@ rt::Task<void> SshDialer::look_at_config() {
   const std::optional<SshConfig> defaults = co_await asking_defaults.join();
   if (!config) co_return;
   if (defaults) cipher_argument_ = ssh::cipher_argument(*config, *defaults);
+  untouched_keys_argument_ = ssh::untouched_keys_argument(*config);
   const auto own = config->find("controlpath");
   users_own_master_ = own != config->end() && own->second != "none";
   if (users_own_master_) co_return;
@@ -107,6 +108,12 @@ rt::Task<StreamResult> SshDialer::dial() {
     for (std::string& variable : askpass_->environment()) environment.push_back(std::move(variable));
     arguments.push_back("-oNumberOfPasswordPrompts=1");
   }
+  if (quiet_) {
+    arguments.push_back("-oLogLevel=QUIET");
+    // A password that was given once is given again; otherwise there is nobody to ask.
+    if (!secret_) arguments.push_back("-oBatchMode=yes");
+    if (untouched_keys_argument_) arguments.push_back(*untouched_keys_argument_);
+  }
   co_return run_ssh(std::move(arguments), std::move(environment));
 }
 
@@ -115,6 +122,20 @@ rt::Task<StreamResult> SshDialer::dial_lane() {
   if (socket_) arguments = socket_->joining_arguments();
   else arguments = {"-oBatchMode=yes", "-oLogLevel=QUIET"};  // over the user's master
   co_return run_ssh(std::move(arguments), child_environment());
+}
+
+std::unique_ptr<rt::Dialer> SshDialer::quiet_twin() {
+  // Without a private master it is the user's, or not known, what another ssh would do.
+  if (!socket_ || !untouched_keys_argument_) return nullptr;
+  auto socket = ControlSocket::make();
+  if (!socket) return nullptr;
+  auto twin = std::make_unique<SshDialer>(loop_, options_, secret_, log_);
+  twin->quiet_ = true;
+  twin->looked_ = true;
+  twin->socket_ = std::move(*socket);
+  twin->cipher_argument_ = cipher_argument_;
+  twin->untouched_keys_argument_ = untouched_keys_argument_;
+  return twin;
 }
 
 LocalServerDialer::LocalServerDialer(os::UvLoop& loop, std::string program, Logger& log)

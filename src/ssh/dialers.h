@@ -24,6 +24,7 @@ class SshDialer final : public rt::Dialer {
   rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial() override;
   bool has_lanes() const override { return socket_ != nullptr || users_own_master_; }
   rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial_lane() override;
+  std::unique_ptr<rt::Dialer> quiet_twin() override;
   std::string name() const override { return options_.destination; }
 
  private:
@@ -37,10 +38,12 @@ class SshDialer final : public rt::Dialer {
   std::shared_ptr<Secret> secret_;
   std::unique_ptr<AskpassServer> askpass_;
   Logger& log_;
+  bool quiet_ = false;  // it asks and tells nobody anything
   bool looked_ = false;
   bool users_own_master_ = false;
   std::unique_ptr<ControlSocket> socket_;
   std::optional<std::string> cipher_argument_;
+  std::optional<std::string> untouched_keys_argument_;
 };
 
 /// A local sftp-server program on a socket pair: no ssh, no server.

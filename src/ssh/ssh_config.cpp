@@ -115,4 +115,25 @@ std::optional<std::string> cipher_argument(const SshConfig& config, const SshCon
   return "-oCiphers=^aes128-gcm@openssh.com,aes256-gcm@openssh.com";
 }
 
+std::optional<std::string> untouched_keys_argument(const SshConfig& config) {
+  // Called PubkeyAcceptedKeyTypes before OpenSSH 8.5; both names are understood since.
+  for (const char* keyword : {"pubkeyacceptedalgorithms", "pubkeyacceptedkeytypes"}) {
+    const auto accepted = config.find(keyword);
+    if (accepted == config.end()) continue;
+    std::string kept;
+    std::string_view rest = accepted->second;
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find(','), rest.size());
+      const std::string_view kind = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      if (kind.starts_with("sk-") || kind.starts_with("webauthn-sk-")) continue;
+      if (!kept.empty()) kept += ',';
+      kept += kind;
+    }
+    if (kept.empty()) return std::nullopt;
+    return std::string("-o") + keyword + "=" + kept;
+  }
+  return std::nullopt;
+}
+
 }  // namespace ply::ssh

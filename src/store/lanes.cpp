@@ -14,6 +14,15 @@ sftp::ChannelOptions compound_channel() {
 }
 // Nobody waits that long for what is read ahead; a server that hangs in an open is left behind.
 constexpr rt::Duration kAheadWatchdog = std::chrono::seconds(20);
+// Of a window, what one channel carries: ssh's own window is 2 MiB, and the other end of a round trip is jitter.
+constexpr std::uint64_t kCarriedByOne = 3 << 19;
+// A connection has room for 10 channels (MaxSessions); with meta, compound and file lanes on it, for fewer streams.
+constexpr std::size_t kMostStreamsApart = 8;
+constexpr std::size_t kMostStreamsBeside = 4;
+
+Error no_longer() {
+  return Error(Errc::ConnectionLost, "the connection has ended");
+}
 }  // namespace
 
 Lanes::Lanes(rt::Loop& loop, rt::Dialer& dialer, LaneOptions options, Logger& log, WireMeter& meter)
@@ -22,10 +31,13 @@ Lanes::Lanes(rt::Loop& loop, rt::Dialer& dialer, LaneOptions options, Logger& lo
 void Lanes::open(std::shared_ptr<Connection> connection, std::string directory) {
   if (!options_.enabled || !dialer_.has_lanes()) return;
   ++login_;
+  connection_ = connection;
+  twin_wanted_ = options_.streams;
+  streams_refused_ = !options_.streams;
   const rt::OperationScope nobody_waits(loop_);
   background_.spawn(count_opening(open_compound(connection, directory, Urgency::Now)));
   background_.spawn(count_opening(open_compound(connection, directory, Urgency::Ahead)));
-  for (std::size_t i = 0; i < options_.bulk; ++i) background_.spawn(count_opening(open_bulk(connection)));
+  background_.spawn(count_opening(open_file_lane()));
 }
 
 rt::Task<void> Lanes::settle_for(rt::Duration patience) {
@@ -47,17 +59,22 @@ std::shared_ptr<CompoundLane> Lanes::compound(Urgency urgency) const {
   return lane && lane->is_on() ? lane : nullptr;
 }
 
-std::shared_ptr<Session> Lanes::bulk() const {
+std::shared_ptr<Session> Lanes::file_lane() const {
   std::shared_ptr<Session> best;
-  for (const std::shared_ptr<Session>& lane : bulk_)
-    if (lane->channel().is_open() && (!best || lane->channel().unanswered() < best->channel().unanswered()))
-      best = lane;
+  for (const std::shared_ptr<Session>& lane : files_) {
+    const bool usable = lane->channel().is_open() && !lane->is_full();
+    if (usable && (!best || lane->channel().unanswered() < best->channel().unanswered())) best = lane;
+  }
   return best;
+}
+
+bool Lanes::file_lanes_full() const {
+  return !files_.empty() && std::all_of(files_.begin(), files_.end(), [](const auto& lane) { return lane->is_full(); });
 }
 
 bool Lanes::keep_order() const {
   return keep_order_ &&
-         std::all_of(bulk_.begin(), bulk_.end(), [](const auto& lane) { return lane->channel().in_order_so_far(); });
+         std::all_of(files_.begin(), files_.end(), [](const auto& lane) { return lane->channel().in_order_so_far(); });
 }
 
 void Lanes::close() {
@@ -65,13 +82,20 @@ void Lanes::close() {
   keep_order_ = false;  // the next login may lead to another server
   for (const auto& lane : {std::exchange(now_, nullptr), std::exchange(ahead_, nullptr)})
     if (lane) lane->close();
-  const auto bulk = std::exchange(bulk_, {});
-  for (const std::shared_ptr<Session>& lane : bulk)
-    lane->channel().close(Error(Errc::ConnectionLost, "the connection has ended"));
+  for (const auto& lanes : {std::exchange(files_, {}), std::exchange(streams_, {})})
+    for (const std::shared_ptr<Session>& lane : lanes) lane->channel().close(no_longer());
+  connection_ = nullptr;
+  streams_refused_ = true;
 }
 
 rt::Task<std::shared_ptr<Session>> Lanes::dial(std::shared_ptr<Connection> connection, sftp::ChannelOptions options) {
   auto stream = co_await dialer_.dial_lane();
+  co_return co_await start_session(std::move(stream), std::move(connection), options);
+}
+
+rt::Task<std::shared_ptr<Session>> Lanes::start_session(Result<std::unique_ptr<rt::ByteStream>> stream,
+                                                        std::shared_ptr<Connection> connection,
+                                                        sftp::ChannelOptions options) {
   if (!stream) {
     log_.debug("a further channel: {}", stream.error().message());
     co_return nullptr;
@@ -105,13 +129,79 @@ rt::Task<void> Lanes::open_compound(std::shared_ptr<Connection> connection, std:
   (urgency == Urgency::Now ? now_ : ahead_) = std::move(lane);
 }
 
-rt::Task<void> Lanes::open_bulk(std::shared_ptr<Connection> connection) {
+rt::Task<std::shared_ptr<Session>> Lanes::add_file_lane() {
   const std::uint64_t login = login_;
   const sftp::ChannelOptions channel;
-  std::shared_ptr<Session> session = co_await dial(std::move(connection), channel);
-  if (!session) co_return;
-  if (login == login_) bulk_.push_back(std::move(session));
-  else session->channel().close(Error(Errc::ConnectionLost, "the connection has ended"));
+  std::shared_ptr<Session> session = co_await dial(connection_, channel);
+  if (!session) co_return nullptr;
+  if (login != login_) {
+    session->channel().close(no_longer());
+    co_return nullptr;
+  }
+  files_.push_back(session);
+  co_return std::move(session);
+}
+
+rt::Task<void> Lanes::open_file_lane() {
+  co_await add_file_lane();
+}
+
+void Lanes::expect_slow_file_lane() {
+  if (files_.size() != 1 || file_lane_expected_) return;
+  file_lane_expected_ = true;
+  const rt::OperationScope nobody_waits(loop_);
+  background_.spawn(open_file_lane());
+}
+
+void Lanes::expect_stream(std::uint64_t window) {
+  const std::size_t wanted = 1 + window / kCarriedByOne;
+  // Beside the others a stream's lane is worth it only if the file's own is not enough.
+  const bool enough = twin_ ? streams_.size() >= std::min(wanted, kMostStreamsApart)
+                            : streams_.size() >= std::min(wanted - 1, kMostStreamsBeside);
+  if (streams_refused_ || opening_stream_ || connection_ == nullptr || (enough && !twin_wanted_)) return;
+  opening_stream_ = true;
+  const rt::OperationScope nobody_waits(loop_);
+  background_.spawn(open_stream());
+}
+
+rt::Task<void> Lanes::open_stream() {
+  const std::uint64_t login = login_;
+  std::shared_ptr<Session> session = co_await dial_stream();
+  opening_stream_ = false;
+  if (login != login_) {
+    if (session) session->channel().close(no_longer());
+  } else if (session) {
+    session->channel().on_end([this, login] {
+      // Whatever ended it would end the next one, too.
+      if (login == login_) streams_refused_ = true;
+    });
+    streams_.push_back(std::move(session));
+  } else if (!twin_) {
+    // Without a login of their own they go beside the other lanes; if that was refused, nowhere.
+    streams_refused_ = !std::exchange(twin_failed_, false);
+  } else {
+    streams_refused_ = true;
+  }
+}
+
+rt::Task<std::shared_ptr<Session>> Lanes::dial_stream() {
+  const std::shared_ptr<Connection> connection = connection_;
+  const sftp::ChannelOptions options;
+  if (!std::exchange(twin_wanted_, false)) {
+    rt::Dialer& dialer = twin_ ? *twin_ : dialer_;
+    auto stream = co_await dialer.dial_lane();
+    co_return co_await start_session(std::move(stream), connection, options);
+  }
+  twin_ = dialer_.quiet_twin();
+  std::shared_ptr<Session> session;
+  if (twin_) {
+    auto stream = co_await twin_->dial();
+    session = co_await start_session(std::move(stream), connection, options);
+  }
+  if (session) log_.debug("streams have a connection of their own");
+  else twin_ = nullptr;
+  twin_failed_ = twin_ == nullptr;
+  co_return std::move(session);
 }
 
 }  // namespace ply::store

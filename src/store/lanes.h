@@ -16,14 +16,19 @@ namespace ply::store {
 
 struct LaneOptions {
   bool enabled = true;
-  std::size_t bulk = 1;  ///< lanes for the data of large files
+  bool streams = true;  ///< lanes for streams, and a login of their own for them where it asks nobody
   std::uint32_t max_read = 0;
   std::uint32_t max_write = 0;
 };
 
-/// Further channels of a login, so that nothing waits behind bulk data and small jobs take one round trip: a compound
-/// lane for what somebody waits for, one for what is read ahead, and bulk lanes for open files. Opened in the
-/// background; a refused one (MaxSessions) is no error, the store goes on with fewer. Each is a process on the server.
+/// Further channels of a login, so that nothing waits behind bulk data and small jobs take one round trip. Opened in
+/// the background; a refused one (MaxSessions, MaxStartups) is no error, the store goes on with fewer. Each is a
+/// process on the server. By role:
+/// - two *compound* lanes (compound_lane.h): for what somebody waits for, and for what is read ahead;
+/// - *file* lanes, where files are opened: one at first, further ones when it is full, or slow because of fsync (the
+///   server does nothing else on a channel meanwhile, and only a file's own handle is told of all lost writes);
+/// - *stream* lanes (strands.h), when a stream is seen: on a connection of their own if a second login asks nobody,
+///   since channels of one connection wait in one queue; otherwise beside the others. As many as the link needs.
 /// Requires at destruction: close() and finish().
 class Lanes {
  public:
@@ -33,8 +38,17 @@ class Lanes {
   void open(std::shared_ptr<Connection> connection, std::string directory);
   /// The lane for small jobs, or null while there is none.
   std::shared_ptr<CompoundLane> compound(Urgency urgency) const;
-  /// The least busy bulk lane, or null while there is none.
-  std::shared_ptr<Session> bulk() const;
+  /// The least busy file lane that has room for a further open file, or null.
+  std::shared_ptr<Session> file_lane() const;
+  /// True if there are file lanes and none has room.
+  bool file_lanes_full() const;
+  /// One more file lane, or null if it is refused.
+  rt::Task<std::shared_ptr<Session>> add_file_lane();
+  /// A file lane will be slow: from now on there is another one.
+  void expect_slow_file_lane();
+  /// A stream flows, for which `window` bytes may be under way: more lanes are opened if that takes them.
+  void expect_stream(std::uint64_t window);
+  const std::vector<std::shared_ptr<Session>>& streams() const { return streams_; }
   /// True if the server proved to serve a channel's requests in their order.
   bool keep_order() const;
   /// Ends all lanes, e.g. since the login is gone.
@@ -46,8 +60,13 @@ class Lanes {
  private:
   rt::Task<void> open_compound(std::shared_ptr<Connection> connection, std::string directory, Urgency urgency);
   rt::Task<void> count_opening(rt::Task<void> opening);
-  rt::Task<void> open_bulk(std::shared_ptr<Connection> connection);
+  rt::Task<void> open_file_lane();
+  rt::Task<void> open_stream();
+  rt::Task<std::shared_ptr<Session>> dial_stream();
   rt::Task<std::shared_ptr<Session>> dial(std::shared_ptr<Connection> connection, sftp::ChannelOptions options);
+  rt::Task<std::shared_ptr<Session>> start_session(Result<std::unique_ptr<rt::ByteStream>> stream,
+                                                   std::shared_ptr<Connection> connection,
+                                                   sftp::ChannelOptions options);
 
   rt::Loop& loop_;
   rt::Dialer& dialer_;
@@ -56,9 +75,17 @@ class Lanes {
   WireMeter& meter_;
   rt::Scope background_;
   std::uint64_t login_ = 0;  // lanes of an older one are dropped when they are ready
+  std::shared_ptr<Connection> connection_;
   std::shared_ptr<CompoundLane> now_;
   std::shared_ptr<CompoundLane> ahead_;
-  std::vector<std::shared_ptr<Session>> bulk_;
+  std::vector<std::shared_ptr<Session>> files_;
+  std::vector<std::shared_ptr<Session>> streams_;
+  std::unique_ptr<rt::Dialer> twin_;  // dials the streams' own login
+  bool twin_wanted_ = true;           // it was not tried yet
+  bool twin_failed_ = false;          // just now
+  bool opening_stream_ = false;
+  bool file_lane_expected_ = false;
+  bool streams_refused_ = false;
   bool keep_order_ = false;
   int opening_ = 0;
   rt::WaitList settled_;

@@ -10,24 +10,30 @@
 namespace ply::store {
 
 namespace {
-// sftp-server does nothing else while it copies, so long copies go in pieces.
-constexpr std::uint64_t kCopyPiece = 16 << 20;
+// sftp-server does nothing else on the channel while it copies, so long copies go in pieces that others can come
+// between.
+constexpr std::uint64_t kCopyPiece = 4 << 20;
 
 static_assert(File::kWriteHeadroom >= sftp::kWriteHeadroom);
 }  // namespace
 
 RemoteFile::RemoteFile(std::shared_ptr<Session> session, std::string handle, std::string path, Options options)
-    : session_(std::move(session)), handle_(std::move(handle)), path_(std::move(path)), options_(options) {}
+    : session_(std::move(session)),
+      strands_(Strands::Strand{session_, std::move(handle)}, path, options.further),
+      path_(std::move(path)),
+      options_(options) {}
 
 rt::Task<Result<Buffer>> RemoteFile::read_piece(std::uint64_t offset, std::size_t size) {
   Buffer whole;
   while (whole.size() < size) {
     const std::size_t left = size - whole.size();
-    const std::string& handle = read_handle_.empty() ? handle_ : read_handle_;
-    sftp::Request request = sftp::make_read(handle, offset + whole.size(), static_cast<std::uint32_t>(left));
-    const Pace::Passage passage = co_await session_->connection().down.begin(left);
-    auto data = co_await session_->data_call(std::move(request));
-    session_->connection().down.end(passage);
+    Pace& pace = session_->connection().down;
+    const Pace::Passage passage = co_await pace.begin(left);
+    Strands::Strand strand = strands_.next(left, pace.window());
+    if (!read_handle_.empty()) strand.handle = read_handle_;
+    const auto length = static_cast<std::uint32_t>(left);
+    auto data = co_await strand.session->data_call(sftp::make_read(strand.handle, offset + whole.size(), length));
+    pace.end(passage);
     if (!data) co_return std::move(data).error().during("read", path_);
     if (data->empty()) break;  // only EOF ends a file; a short read is continued
     if (data->size() > left) co_return Error(Errc::Protocol, "more data than asked for").during("read", path_);
@@ -83,18 +89,13 @@ rt::Task<Status> RemoteFile::write(std::uint64_t offset, Buffer data) {
 
 rt::Task<Status> RemoteFile::write_pieces(std::uint64_t offset, Buffer data) {
   const std::size_t piece = session_->max_write();
-  if (data.size() <= piece) {
-    const std::size_t size = data.size();
-    sftp::Request request = sftp::make_write(handle_, offset, std::move(data));
-    co_return co_await send_write(std::move(request), size);
-  }
+  if (data.size() <= piece) co_return co_await write_piece(offset, std::move(data));
   rt::Scope scope(session_->loop());
   std::vector<rt::Running<Status>> pieces;
   for (std::size_t start = 0; start < data.size(); start += piece) {
     const ByteSpan part = data.span().subspan(start, std::min(piece, data.size() - start));
-    // Appended pieces must arrive in order; one session sends in the order of the calls, and a server that
-    // answers out of order gets them one at a time.
-    pieces.push_back(rt::start(scope, send_write(sftp::make_write(handle_, offset + start, part), part.size())));
+    pieces.push_back(rt::start(scope, write_piece(offset + start, Buffer::copy_with_headroom(part, kWriteHeadroom))));
+    // Appended pieces must arrive in order.
     if (options_.append) co_await scope.join();
   }
   co_await scope.join();
@@ -104,22 +105,25 @@ rt::Task<Status> RemoteFile::write_pieces(std::uint64_t offset, Buffer data) {
   co_return Status();
 }
 
-rt::Task<Status> RemoteFile::send_write(sftp::Request request, std::size_t size) {
-  const Pace::Passage passage = co_await session_->connection().up.begin(size);
-  Status written = co_await session_->status_call(std::move(request));
-  session_->connection().up.end(passage);
+rt::Task<Status> RemoteFile::write_piece(std::uint64_t offset, Buffer data) {
+  const std::size_t size = data.size();
+  Pace& pace = session_->connection().up;
+  const Pace::Passage passage = co_await pace.begin(size);
+  const Strands::Strand strand = strands_.next(size, pace.window());
+  Status written = co_await strand.session->status_call(sftp::make_write(strand.handle, offset, std::move(data)));
+  pace.end(passage);
   co_return std::move(written);
 }
 
 rt::Task<Result<Attr>> RemoteFile::stat() {
-  auto attr = co_await session_->attrs_call(sftp::make_simple(sftp::PacketType::Fstat, handle_));
+  auto attr = co_await session_->attrs_call(sftp::make_simple(sftp::PacketType::Fstat, handle()));
   if (!attr) co_return std::move(attr).error().during("fstat", path_);
   co_return std::move(attr);
 }
 
 rt::Task<Status> RemoteFile::set_attr(AttrChange change) {
   const Attempt attempt = change.size ? Attempt::SetSize : Attempt::SetOther;
-  Status done = co_await session_->status_call(sftp::make_fsetstat(handle_, change));
+  Status done = co_await session_->status_call(sftp::make_fsetstat(handle(), change));
   session_->connection().note_change(change, done);
   if (done) co_return done;
   Error failure = std::move(done).error();
@@ -133,9 +137,9 @@ rt::Task<Result<Attr>> RemoteFile::write_last(std::uint64_t offset, Buffer data,
     co_return co_await File::write_last(offset, std::move(data), std::move(changes));
   const std::size_t size = data.size();
   std::vector<sftp::Request> unit;
-  if (size > 0) unit.push_back(sftp::make_write(handle_, offset, std::move(data)));
-  for (const AttrChange& change : changes) unit.push_back(sftp::make_fsetstat(handle_, change));
-  unit.push_back(sftp::make_simple(sftp::PacketType::Fstat, handle_));
+  if (size > 0) unit.push_back(sftp::make_write(handle(), offset, std::move(data)));
+  for (const AttrChange& change : changes) unit.push_back(sftp::make_fsetstat(handle(), change));
+  unit.push_back(sftp::make_simple(sftp::PacketType::Fstat, handle()));
   auto replies = co_await session_->channel().call_all(std::move(unit));
   if (!replies) co_return std::move(replies).error().during("write", path_);
   const std::size_t first_change = size > 0 ? 1 : 0;
@@ -161,7 +165,9 @@ rt::Task<Result<Attr>> RemoteFile::write_last(std::uint64_t offset, Buffer data,
 
 rt::Task<Status> RemoteFile::sync() {
   if (!session_->has(sftp::extension::kFsync)) co_return Errc::Unsupported;
-  Status done = co_await session_->status_call(sftp::extension::fsync(handle_));
+  // On the file's own handle: one that is opened now would not be told of writes that the server lost before.
+  if (options_.further.lanes != nullptr) options_.further.lanes->expect_slow_file_lane();
+  Status done = co_await session_->status_call(sftp::extension::fsync(handle()));
   if (!done) co_return std::move(done).error().during("fsync", path_);
   co_return Status();
 }
@@ -178,7 +184,7 @@ rt::Task<Result<std::uint64_t>> RemoteFile::copy_from(File& source, std::uint64_
   for (std::uint64_t done = 0; done < total;) {
     const std::uint64_t step = std::min(kCopyPiece, total - done);
     Status copied = co_await session_->status_call(
-        sftp::extension::copy_data(from->handle_, source_offset + done, step, handle_, offset + done));
+        sftp::extension::copy_data(from->handle(), source_offset + done, step, handle(), offset + done));
     if (!copied && done > 0) co_return done;
     if (!copied) {
       Error failure = std::move(copied).error();
@@ -195,7 +201,7 @@ rt::Task<Status> RemoteFile::close() {
     Status reader_closed = co_await session_->close_handle(read_handle_);
     (void)reader_closed;  // nothing was written through it
   }
-  Status closed = co_await session_->close_handle(handle_);
+  Status closed = co_await strands_.close();
   if (!closed) co_return std::move(closed).error().during("close", path_);
   co_return Status();
 }

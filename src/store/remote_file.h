@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include "store/session.h"
+#include "store/strands.h"
 
 namespace ply::store {
 
@@ -17,6 +17,8 @@ class RemoteFile final : public File {
     bool write_only = false;
     /// The server serves the requests of a channel in their order.
     bool in_order = false;
+    /// For streams through it.
+    Strands::Source further;
   };
   RemoteFile(std::shared_ptr<Session> session, std::string handle, std::string path, Options options);
 
@@ -30,17 +32,16 @@ class RemoteFile final : public File {
                                             std::uint64_t offset) override;
   rt::Task<Status> close() override;
 
-  const std::string& handle() const { return handle_; }
-  const std::shared_ptr<Session>& session() const { return session_; }
+  const std::string& handle() const { return strands_.first().handle; }
 
  private:
   rt::Task<Status> open_for_reading();
   rt::Task<Result<Buffer>> read_piece(std::uint64_t offset, std::size_t size);
-  rt::Task<Status> send_write(sftp::Request request, std::size_t size);
+  rt::Task<Status> write_piece(std::uint64_t offset, Buffer data);
   rt::Task<Status> write_pieces(std::uint64_t offset, Buffer data);
 
-  std::shared_ptr<Session> session_;
-  std::string handle_;
+  std::shared_ptr<Session> session_;  // of the handle that it was opened with
+  Strands strands_;
   std::string path_;  // at the open, for messages and follow-up questions
   Options options_;
   std::string read_handle_;  // own handle for reading, see Options::write_only

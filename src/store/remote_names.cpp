@@ -108,6 +108,7 @@ rt::Task<Result<Attr>> RemoteStore::make_symlink(std::string target, std::string
 rt::Task<Status> RemoteStore::remove_file(std::string path) {
   PLY_CO_TRY(session, co_await this->session());
   const std::string full = full_path(path);
+  open_names_.gone(full);
   Status done = co_await session->status_call(sftp::make_simple(PacketType::Remove, full));
   if (done) co_return done;
   Error failure = co_await explain(session, Attempt::RemoveFile, std::move(done).error(), full);
@@ -127,6 +128,8 @@ rt::Task<Status> RemoteStore::rename(std::string from, std::string to, Replace r
   PLY_CO_TRY(session, co_await this->session());
   const std::string source = full_path(from);
   const std::string target = full_path(to);
+  open_names_.gone(source);
+  open_names_.gone(target);
   const bool atomic = replace == Replace::Yes && session->has(ext::kPosixRename);
   sftp::Request request = atomic ? ext::posix_rename(source, target) : sftp::make_rename(source, target);
   Status done = co_await session->status_call(std::move(request));

@@ -24,6 +24,7 @@ std::uint32_t open_flags(const OpenMode& mode, bool append) {
 LaneOptions lane_options(const RemoteStoreOptions& options) {
   LaneOptions out;
   out.enabled = options.lanes;
+  out.streams = options.max_connections == 1;  // otherwise the user has said how many connections there are
   out.max_read = options.max_read;
   out.max_write = options.max_write;
   return out;
@@ -131,10 +132,13 @@ rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::session() {
 rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::file_session() {
   // With several connections each is as good for files as the other.
   if (options_.max_connections == 1 && !sessions_.empty()) {
-    const SessionPtr bulk = lanes_.bulk();
-    if (bulk) co_return bulk;
+    SessionPtr lane = lanes_.file_lane();
+    if (!lane && lanes_.file_lanes_full()) lane = co_await lanes_.add_file_lane();
+    if (lane) co_return lane;
   }
-  co_return co_await session();
+  PLY_CO_TRY(session, co_await this->session());
+  if (session->is_full()) co_return Error(Errc::TooManyOpen, "as many as the server allows").on_server(dialer_->name());
+  co_return std::move(session);
 }
 
 rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::log_in() {
@@ -284,6 +288,9 @@ rt::Task<Result<std::unique_ptr<RemoteFile>>> RemoteStore::open_file(SessionPtr 
   file_options.append = mode.append;
   file_options.in_order = keeps_order();
   file_options.emulate_append = mode.append && server_refuses_append_;
+  file_options.further.names = &open_names_;
+  if (!mode.append) file_options.further.lanes = &lanes_;
+  file_options.further.flags = (mode.read ? sftp::kOpenRead : 0u) | (mode.write ? sftp::kOpenWrite : 0u);
   for (;;) {
     const std::uint32_t flags = open_flags(mode, mode.append && !file_options.emulate_append) | create_flags;
     auto handle = co_await session->handle_call(sftp::make_open(full, flags, permissions));
@@ -298,6 +305,7 @@ rt::Task<Result<std::unique_ptr<RemoteFile>>> RemoteStore::open_file(SessionPtr 
       log_.debug("{} refuses to open for reading and writing at once: two handles are used", dialer_->name());
       mode.read = false;
       file_options.write_only = true;
+      file_options.further.lanes = nullptr;
     } else {
       co_return std::move(handle).error();
     }

@@ -86,7 +86,7 @@ class RemoteStore final : public Store {
 
   /// A live session with the least to do; logs in where none is there and that is allowed.
   rt::Task<Result<SessionPtr>> session();
-  /// Where files are opened: a bulk lane, or a connection.
+  /// Where files are opened: a file lane, or a connection.
   rt::Task<Result<SessionPtr>> file_session();
   rt::Task<Result<SessionPtr>> log_in();
   rt::Task<Status> learn_server(SessionPtr session);
@@ -123,6 +123,7 @@ class RemoteStore final : public Store {
   rt::Scope background_;
   std::vector<SessionPtr> sessions_;
   Lanes lanes_;
+  OpenNames open_names_;
   std::weak_ptr<Session> lanes_login_;  // whose channels the lanes are
   bool ever_connected_ = false;
   bool shutting_down_ = false;

@@ -8,6 +8,8 @@ namespace ply::store {
 namespace {
 // What a packet needs beside the data of a READ reply or a WRITE: length, type, id, handle, offset, length.
 constexpr std::uint64_t kPacketOverhead = 1024;
+// Left for what opens something for a moment: listings, follow-up questions.
+constexpr std::uint64_t kSpareHandles = 16;
 
 std::uint32_t transfer_size(std::uint64_t stated, std::uint64_t max_packet) {
   if (stated == 0) return sftp::kDefaultTransfer;
@@ -41,6 +43,11 @@ rt::Task<void> Session::learn_limits() {
   if (!limits) co_return;
   max_read_ = transfer_size(limits->max_read, limits->max_packet);
   max_write_ = transfer_size(limits->max_write, limits->max_packet);
+  max_handles_ = limits->max_handles;
+}
+
+bool Session::is_full() const {
+  return max_handles_ > 0 && handles_ + std::min(kSpareHandles, max_handles_ / 2) >= max_handles_;
 }
 
 void Session::limit_transfers(std::uint32_t max_read, std::uint32_t max_write) {
@@ -59,8 +66,14 @@ rt::Task<Result<Attr>> Session::attrs_call(sftp::Request request) {
 }
 
 rt::Task<Result<std::string>> Session::handle_call(sftp::Request request) {
-  PLY_CO_TRY(reply, co_await channel_->call(std::move(request)));
-  co_return sftp::parse_handle(reply);
+  // Counted from here on, so that opens under way don't exceed the limit together.
+  ++handles_;
+  auto reply = co_await channel_->call(std::move(request));
+  Result<std::string> handle = Errc::Failure;
+  if (reply) handle = sftp::parse_handle(*reply);
+  else handle = std::move(reply).error();
+  if (!handle) --handles_;
+  co_return std::move(handle);
 }
 
 rt::Task<Result<std::string>> Session::name_call(sftp::Request request) {
@@ -88,7 +101,9 @@ rt::Task<Result<Attr>> Session::lstat(std::string path) {
 }
 
 rt::Task<Status> Session::close_handle(std::string handle) {
-  co_return co_await status_call(sftp::make_simple(sftp::PacketType::Close, handle));
+  Status closed = co_await status_call(sftp::make_simple(sftp::PacketType::Close, handle));
+  --handles_;
+  co_return std::move(closed);
 }
 
 }  // namespace ply::store

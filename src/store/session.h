@@ -51,6 +51,8 @@ class Session {
   bool has(std::string_view extension) const;
   std::uint32_t max_read() const { return max_read_; }
   std::uint32_t max_write() const { return max_write_; }
+  /// True if the server would soon refuse to open more on this channel (limits@openssh.com).
+  bool is_full() const;
   /// Smaller sizes than the server would take, as the user wishes. 0 leaves a size as it is.
   void limit_transfers(std::uint32_t max_read, std::uint32_t max_write);
 
@@ -60,6 +62,8 @@ class Session {
   std::shared_ptr<Connection> connection_;
   std::uint32_t max_read_ = sftp::kDefaultTransfer;
   std::uint32_t max_write_ = sftp::kDefaultTransfer;
+  std::uint64_t max_handles_ = 0;  // 0: not known
+  std::uint64_t handles_ = 0;      // open, or being closed
 };
 
 }  // namespace ply::store

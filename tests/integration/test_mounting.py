@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The command line, connecting, and how a mount begins and ends."""
+import hashlib
 import os
 import signal
 import socket
@@ -113,6 +114,60 @@ def test_a_lost_connection_ends_the_mount_with_status_1(lab):
 
 def ssh_children(mount):
     return subprocess.run(["pgrep", "-P", str(mount.process.pid), "-x", "ssh"], capture_output=True, text=True).stdout.split()
+
+
+def write_stream(path, mib=64):
+    piece = os.urandom(1 << 20)
+    with open(path, "wb") as file:
+        for i in range(mib):
+            file.write(piece[i:] + piece[:i])
+    return [hashlib.sha256(piece[i:] + piece[:i]).hexdigest() for i in range(mib)]
+
+
+def digests(path):
+    with open(path, "rb") as file:
+        return [hashlib.sha256(piece).hexdigest() for piece in iter(lambda: file.read(1 << 20), b"")]
+
+
+def test_streams_get_a_login_of_their_own_that_asks_nobody(lab, make_server):
+    server = make_server()
+    with lab.mount("-o", "debug", server=server) as mount:
+        wait_until(lambda: len(ssh_children(mount)) == 4, what="the lanes")
+        expected = write_stream(lab.mnt / "big")
+        wait_until(lambda: "streams have a connection of their own" in mount.output(), what="a login for streams")
+        assert server.logins() == 2
+        assert digests(lab.src / "big") == expected
+        assert digests(lab.mnt / "big") == expected
+        again = write_stream(lab.mnt / "big")
+        assert digests(lab.src / "big") == again
+        assert server.logins() == 2
+    wait_until(lambda: not lab.run(["pgrep", "-f", f"plyfs-.*{lab.source()}"]).stdout, what="ssh processes ending")
+
+
+def test_streams_go_on_where_a_second_login_is_refused(lab, make_server):
+    server = make_server()
+    with lab.mount("-o", "debug", server=server):
+        (server.dir / "authorized_keys").write_text("")
+        expected = write_stream(lab.mnt / "big")
+        assert server.logins() == 1
+        assert digests(lab.src / "big") == expected
+
+
+def test_a_control_master_of_the_users_own_is_reused(lab, make_server):
+    server = make_server()
+    config = lab.tmp / "ssh_config"
+    config.write_text(f"Host *\n  ControlMaster auto\n  ControlPath {lab.tmp}/cm\n  ControlPersist 60\n")
+    master = ["ssh", "-F", config, *server.options(), f"{lab.user}@127.0.0.1"]
+    subprocess.run([*master, "true"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                   check=True)
+    try:
+        with lab.mount("-F", str(config), server=server) as mount:
+            wait_until(lambda: len(ssh_children(mount)) == 4, what="the lanes")
+            expected = write_stream(lab.mnt / "big", 8)
+            assert digests(lab.src / "big") == expected
+            assert server.logins() == 1
+    finally:
+        subprocess.run([*master, "-O", "exit"], stderr=subprocess.DEVNULL, check=True)
 
 
 def test_lanes_are_channels_of_one_login(lab, make_server):

@@ -191,6 +191,7 @@ Buffer FakeServer::name(std::uint32_t id, const std::string& text) const {
 }
 
 Buffer FakeServer::handle_reply(std::uint32_t id, Handle handle) {
+  if (open_handles() >= personality_.max_handles) return status(id, EMFILE);
   std::size_t index = handles_.size();
   if (free_handles_.empty()) {
     handles_.emplace_back();
@@ -321,7 +322,7 @@ Buffer FakeServer::answer_extended(std::uint32_t id, Reader& in) {
   if (what == ext::kLimits) {
     Packet packet(PacketType::ExtendedReply, id);
     for (const std::uint64_t value :
-         {std::uint64_t{262144}, personality_.max_transfer, personality_.max_transfer, std::uint64_t{1019}})
+         {std::uint64_t{262144}, personality_.max_transfer, personality_.max_transfer, personality_.max_handles})
       packet.out().u64(value);
     return packet.finish();
   }
@@ -507,6 +508,7 @@ class OwnedStream final : public rt::ByteStream {
 }  // namespace
 
 rt::Task<Result<std::unique_ptr<rt::ByteStream>>> FakeDialer::dial_lane() {
+  if (lane_servers.size() >= max_lanes) ++lanes_refused;
   if (lane_servers.size() >= max_lanes) co_return Error(Errc::ConnectionLost, "refused by the test");
   lane_servers.push_back(std::make_shared<FakeServer>(loop_, tree_, personality_));
   co_return Result<std::unique_ptr<rt::ByteStream>>(std::make_unique<OwnedStream>(loop_, lane_servers.back(), delay_));
@@ -521,6 +523,14 @@ rt::Task<Result<std::unique_ptr<rt::ByteStream>>> FakeDialer::dial() {
     if (const auto alive = inner.lock()) alive->cut();
   };
   co_return Result<std::unique_ptr<rt::ByteStream>>(std::move(stream));
+}
+
+std::unique_ptr<rt::Dialer> FakeDialer::quiet_twin() {
+  if (twin_tree == nullptr) return nullptr;
+  auto made = std::make_unique<FakeDialer>(loop_, *twin_tree, personality_, delay_);
+  made->refuse = refuse_twins;
+  twin = made.get();
+  return made;
 }
 
 }  // namespace ply::test

@@ -25,6 +25,7 @@ struct Personality {
   bool refuse_read_write = false;
   bool refuse_setstat = false;
   std::uint64_t max_transfer = 261120;
+  std::uint64_t max_handles = 1019;
   std::string banner;  ///< printed before SFTP begins
   std::uint32_t version = 3;
 };
@@ -95,6 +96,7 @@ class FakeDialer final : public rt::Dialer {
   rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial() override;
   bool has_lanes() const override { return lanes; }
   rt::Task<Result<std::unique_ptr<rt::ByteStream>>> dial_lane() override;
+  std::unique_ptr<rt::Dialer> quiet_twin() override;
   std::string name() const override { return "fake"; }
 
   bool lanes = true;
@@ -108,6 +110,11 @@ class FakeDialer final : public rt::Dialer {
   std::function<void()> cut;
   int dials = 0;
   bool refuse = false;
+  /// Where a second login leads; null: it asks somebody. `twin` is the last one that was made, while it is there.
+  FakeTree* twin_tree = nullptr;
+  bool refuse_twins = false;
+  int lanes_refused = 0;
+  FakeDialer* twin = nullptr;
 
  private:
   SimLoop& loop_;

@@ -50,6 +50,16 @@ TEST(SshConfig, ciphers_that_the_user_chose_stay) {
             "-oCiphers=^aes128-gcm@openssh.com,aes256-gcm@openssh.com");
 }
 
+TEST(SshConfig, a_login_that_asks_nobody_leaves_out_keys_that_are_touched) {
+  EXPECT_EQ(untouched_keys_argument({{"pubkeyacceptedalgorithms",
+                                      "ssh-ed25519,sk-ssh-ed25519@openssh.com,webauthn-sk-ecdsa-sha2-nistp256@openssh."
+                                      "com,rsa-sha2-512"}}),
+            "-opubkeyacceptedalgorithms=ssh-ed25519,rsa-sha2-512");
+  EXPECT_EQ(untouched_keys_argument({{"pubkeyacceptedkeytypes", "ssh-rsa"}}), "-opubkeyacceptedkeytypes=ssh-rsa");
+  EXPECT_FALSE(untouched_keys_argument({{"pubkeyacceptedalgorithms", "sk-ssh-ed25519@openssh.com"}}));
+  EXPECT_FALSE(untouched_keys_argument({}));
+}
+
 rt::Task<void> ask(os::UvLoop* loop, Words command, std::optional<SshConfig>* out) {
   *out = co_await query_config(loop, std::move(command));
   loop->stop();
