@@ -297,7 +297,7 @@ rt::Task<Status> OpenFile::close() {
   if (writer_) co_await writer_->finish();
   co_await reader_.finish();
   if (!file_) co_return Status();
-  co_return co_await file_->close();
+  co_return co_await file_->close_behind();
 }
 
 }  // namespace ply::branch

@@ -14,6 +14,8 @@ constexpr std::size_t kReplyHead = 5;  // type and id
 constexpr std::size_t kMaxBanner = 64 * 1024;
 // Holds the longest packet and leaves room to read on.
 constexpr std::size_t kInputSize = kMaxReplyLength + 128 * 1024;
+// Of requests that nobody waits for: a program that closes one file often opens the next.
+constexpr rt::Duration kPatience = std::chrono::milliseconds(5);
 
 std::uint32_t length_at(const std::byte* bytes) {
   return Reader(ByteSpan(bytes, 4)).u32();
@@ -34,6 +36,7 @@ Channel::Channel(rt::Loop& loop, std::unique_ptr<rt::ByteStream> stream, Channel
 Channel::~Channel() {
   assert(pending_.empty());
   *alive_ = false;
+  loop_.cancel(flush_timer_);
 }
 
 rt::Task<Result<std::unique_ptr<Channel>>> Channel::open(rt::Loop& loop, std::unique_ptr<rt::ByteStream> stream,
@@ -70,12 +73,12 @@ rt::Task<Status> Channel::shake_hands() {
   co_return Status();
 }
 
-rt::Task<Result<Reply>> Channel::call(Request request) {
+rt::Task<Result<Reply>> Channel::call(Request request, Sending sending) {
   const std::size_t size = request.size();
   assert(size <= kMaxRequestLength + kHeader);
   co_await unanswered_.acquire(1);
   co_await unanswered_bytes_.acquire(size);
-  Result<Reply> reply = co_await send_and_wait(std::move(request));
+  Result<Reply> reply = co_await send_and_wait(std::move(request), sending);
   unanswered_.release(1);
   unanswered_bytes_.release(size);
   co_return std::move(reply);
@@ -93,21 +96,21 @@ rt::Task<Result<std::vector<Reply>>> Channel::call_all(std::vector<Request> requ
   co_return std::move(replies);
 }
 
-void Channel::send(Request request, Pending& waiting) {
+void Channel::send(Request request, Pending& waiting, Sending sending) {
   // Ids are free again long before the counter comes round; skipping the used ones costs nothing.
   while (pending_.contains(next_id_)) ++next_id_;
   const std::uint32_t id = next_id_++;
   waiting.turn = sent_++;
   pending_.emplace(id, &waiting);
   meter_.sent(request.size());
-  queue(request.take_packet(id));
+  queue(request.take_packet(id), sending);
 }
 
-rt::Task<Result<Reply>> Channel::send_and_wait(Request request) {
+rt::Task<Result<Reply>> Channel::send_and_wait(Request request, Sending sending) {
   if (ended_) co_return end_cause_->clone();
   rt::RoundTrip trip(loop_);
   Pending waiting(loop_);
-  send(std::move(request), waiting);
+  send(std::move(request), waiting, sending);
   co_await waiting.done.wait();
   trip.done();
   co_return std::move(*waiting.reply);
@@ -119,7 +122,7 @@ rt::Task<Result<std::vector<Reply>>> Channel::send_and_wait_for_all(std::vector<
   std::deque<Pending> waiting;
   for (Request& request : requests) {
     waiting.emplace_back(loop_);
-    send(std::move(request), waiting.back());
+    send(std::move(request), waiting.back(), Sending::Now);
   }
   std::vector<Reply> replies;
   std::optional<Error> failure;
@@ -134,7 +137,7 @@ rt::Task<Result<std::vector<Reply>>> Channel::send_and_wait_for_all(std::vector<
   co_return std::move(replies);
 }
 
-void Channel::queue(Buffer packet) {
+void Channel::queue(Buffer packet, Sending sending) {
   // Long packets go at once and uncopied: nothing is gained by gathering them.
   constexpr std::size_t kLong = 64 * 1024;
   if (packet.size() >= kLong) {
@@ -144,6 +147,10 @@ void Channel::queue(Buffer packet) {
   output_.append(packet.span());
   if (output_.size() >= kLong) return flush();
   if (flush_posted_) return;
+  if (sending == Sending::WithNext) {
+    if (flush_timer_ == 0) flush_timer_ = loop_.after(kPatience, [this] { flush(); });
+    return;
+  }
   flush_posted_ = true;
   loop_.post([this, alive = alive_] {
     if (!*alive) return;
@@ -153,6 +160,7 @@ void Channel::queue(Buffer packet) {
 }
 
 void Channel::flush() {
+  loop_.cancel(std::exchange(flush_timer_, 0));
   if (ended_ || output_.empty()) return;
   stream_->write(std::exchange(output_, Buffer()));
 }

@@ -21,6 +21,12 @@ struct ChannelOptions {
   std::uint64_t max_unanswered = 512;
 };
 
+/// When a request leaves.
+enum class Sending {
+  Now,
+  WithNext  ///< nobody waits for it: with the next request, or some milliseconds later
+};
+
 /// One SFTP session over one stream: frames packets, matches replies to requests, bounds what is unanswered.
 /// Owns the stream. Ends when the peer goes, when it breaks the protocol, or by close(): every waiting call then
 /// fails with the cause. Requires at destruction: no call waits (close() and let the loop run).
@@ -33,7 +39,7 @@ class Channel final : private rt::ByteStream::Sink {
 
   /// Sends `request` and waits for its reply. Calls are sent in the order they are made; what is sent in one turn
   /// of the loop leaves in one write.
-  rt::Task<Result<Reply>> call(Request request);
+  rt::Task<Result<Reply>> call(Request request, Sending sending = Sending::Now);
   /// Sends `requests` one right behind the other, nothing in between, and waits for all replies. Fails as a whole if
   /// the channel ends first.
   rt::Task<Result<std::vector<Reply>>> call_all(std::vector<Request> requests);
@@ -64,9 +70,9 @@ class Channel final : private rt::ByteStream::Sink {
   Channel(rt::Loop& loop, std::unique_ptr<rt::ByteStream> stream, ChannelOptions options, Logger& log,
           WireMeter& meter);
   rt::Task<Status> shake_hands();
-  rt::Task<Result<Reply>> send_and_wait(Request request);
+  rt::Task<Result<Reply>> send_and_wait(Request request, Sending sending);
   rt::Task<Result<std::vector<Reply>>> send_and_wait_for_all(std::vector<Request> requests);
-  void send(Request request, Pending& waiting);
+  void send(Request request, Pending& waiting, Sending sending);
   std::span<std::byte> receive_space() override;
   void on_received(std::size_t count) override;
   void on_writable() override {}
@@ -75,7 +81,7 @@ class Channel final : private rt::ByteStream::Sink {
   void take_packets();
   void take_version();
   void take_reply(ByteSpan packet);
-  void queue(Buffer packet);
+  void queue(Buffer packet, Sending sending);
   void flush();
   void end(Error why);
 
@@ -93,6 +99,7 @@ class Channel final : private rt::ByteStream::Sink {
   std::size_t input_end_ = 0;
   Buffer output_;  // queued in this turn
   bool flush_posted_ = false;
+  rt::TimerId flush_timer_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for posted callbacks that may come too late
 
   std::uint32_t next_id_ = 0;

@@ -196,12 +196,12 @@ rt::Task<Result<std::uint64_t>> RemoteFile::copy_from(File& source, std::uint64_
   co_return total;
 }
 
-rt::Task<Status> RemoteFile::close() {
+rt::Task<Status> RemoteFile::close(sftp::Sending sending) {
   if (!read_handle_.empty()) {
-    Status reader_closed = co_await session_->close_handle(read_handle_);
+    Status reader_closed = co_await session_->close_handle(read_handle_, sending);
     (void)reader_closed;  // nothing was written through it
   }
-  Status closed = co_await strands_.close();
+  Status closed = co_await strands_.close(sending);
   if (!closed) co_return std::move(closed).error().during("close", path_);
   co_return Status();
 }

@@ -30,11 +30,13 @@ class RemoteFile final : public File {
   rt::Task<Status> sync() override;
   rt::Task<Result<std::uint64_t>> copy_from(File& source, std::uint64_t source_offset, std::uint64_t length,
                                             std::uint64_t offset) override;
-  rt::Task<Status> close() override;
+  rt::Task<Status> close() override { return close(sftp::Sending::Now); }
+  rt::Task<Status> close_behind() override { return close(sftp::Sending::WithNext); }
 
   const std::string& handle() const { return strands_.first().handle; }
 
  private:
+  rt::Task<Status> close(sftp::Sending sending);
   rt::Task<Status> open_for_reading();
   rt::Task<Result<Buffer>> read_piece(std::uint64_t offset, std::size_t size);
   rt::Task<Status> write_piece(std::uint64_t offset, Buffer data);

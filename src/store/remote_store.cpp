@@ -250,7 +250,7 @@ rt::Task<Result<Attr>> RemoteStore::stat(std::string path, Follow follow) {
 }
 
 rt::Task<void> RemoteStore::close_quietly(SessionPtr session, std::string handle) {
-  Status closed = co_await session->close_handle(handle);
+  Status closed = co_await session->close_handle(handle, sftp::Sending::WithNext);
   if (!closed && !shutting_down_) log_.debug("closing a handle: {}", closed.error().message());
 }
 

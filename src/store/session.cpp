@@ -100,10 +100,11 @@ rt::Task<Result<Attr>> Session::lstat(std::string path) {
   co_return co_await attrs_call(sftp::make_simple(sftp::PacketType::Lstat, path));
 }
 
-rt::Task<Status> Session::close_handle(std::string handle) {
-  Status closed = co_await status_call(sftp::make_simple(sftp::PacketType::Close, handle));
+rt::Task<Status> Session::close_handle(std::string handle, sftp::Sending sending) {
+  auto reply = co_await channel_->call(sftp::make_simple(sftp::PacketType::Close, handle), sending);
   --handles_;
-  co_return std::move(closed);
+  if (!reply) co_return std::move(reply).error();
+  co_return sftp::parse_status(*reply);
 }
 
 }  // namespace ply::store

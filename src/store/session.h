@@ -41,7 +41,7 @@ class Session {
   rt::Task<Result<Buffer>> data_call(sftp::Request request);
 
   rt::Task<Result<Attr>> lstat(std::string path);
-  rt::Task<Status> close_handle(std::string handle);
+  rt::Task<Status> close_handle(std::string handle, sftp::Sending sending = sftp::Sending::Now);
 
   sftp::Channel& channel() { return *channel_; }
   const sftp::Channel& channel() const { return *channel_; }

@@ -94,14 +94,14 @@ rt::Task<bool> Strands::is_same_file(std::shared_ptr<Session> session, std::stri
   co_return seen->type == FileType::Regular && seen->size > 0 && agrees(*seen, *before, *after);
 }
 
-rt::Task<Status> Strands::close() {
+rt::Task<Status> Strands::close(sftp::Sending sending) {
   source_.lanes = nullptr;
   co_await scope_.join();
   rt::Scope scope(scope_.loop());
   std::vector<rt::Running<Status>> closings;
-  closings.push_back(rt::start(scope, first_.session->close_handle(first_.handle)));
+  closings.push_back(rt::start(scope, first_.session->close_handle(first_.handle, sending)));
   for (const Strand& strand : further_)
-    closings.push_back(rt::start(scope, strand.session->close_handle(strand.handle)));
+    closings.push_back(rt::start(scope, strand.session->close_handle(strand.handle, sending)));
   co_await scope.join();
   for (rt::Running<Status>& closing : closings) {
     PLY_CO_CHECK(closed, co_await closing.join());

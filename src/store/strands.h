@@ -52,7 +52,7 @@ class Strands {
   const Strand& next(std::uint64_t bytes, std::uint64_t window);
   std::size_t count() const { return 1 + further_.size(); }
   /// Closes all handles: the first failure. Requires: no request on them is under way.
-  rt::Task<Status> close();
+  rt::Task<Status> close(sftp::Sending sending);
 
  private:
   friend class OpenNames;

@@ -92,6 +92,31 @@ TEST(Channel, a_bound_on_unanswered_requests_holds_and_all_are_served) {
   for (auto& call : calls) EXPECT_TRUE(f.loop.run(call.join()).ok());
 }
 
+TEST(Channel, what_nobody_waits_for_leaves_with_the_next_request_or_a_little_later) {
+  Fixture f;
+  const auto request = [] { return make_simple(PacketType::Stat, "/"); };
+  const rt::TimePoint begin = f.loop.now();
+  rt::Scope scope(f.loop);
+  auto alone = rt::start(scope, f.channel->call(request(), Sending::WithNext));
+  ASSERT_TRUE(f.loop.run(alone.join()).ok());
+  const rt::Duration patience = f.loop.now() - begin - std::chrono::milliseconds(20);
+  EXPECT_GE(patience, std::chrono::milliseconds(5));
+  EXPECT_LT(patience, std::chrono::milliseconds(7));
+
+  const rt::TimePoint again = f.loop.now();
+  auto first = rt::start(scope, f.channel->call(request(), Sending::WithNext));
+  auto second = rt::start(scope, f.channel->call(request()));
+  ASSERT_TRUE(f.loop.run(second.join()).ok());
+  EXPECT_TRUE(first.done());  // it was the first of the two
+  EXPECT_LT(f.loop.now() - again, std::chrono::milliseconds(22));
+  EXPECT_TRUE(f.channel->in_order_so_far());
+
+  // Not sent yet when the channel ends.
+  auto late = rt::start(scope, f.channel->call(request(), Sending::WithNext));
+  f.channel->close(Errc::Cancelled);
+  EXPECT_TRUE(f.loop.run(late.join()).failed_with(Errc::Cancelled));
+}
+
 TEST(Channel, a_lost_connection_fails_every_waiting_call_and_later_ones) {
   ChannelOptions options;
   options.max_unanswered = 2;

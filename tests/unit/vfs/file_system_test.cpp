@@ -327,7 +327,8 @@ TEST(FileSystem, round_trips_are_within_their_budgets) {
   // The handle and the first bytes in one flight; the rest, in pieces, in another.
   const rt::TimePoint opened = e.loop.now();
   ASSERT_TRUE(e.read_file("d/longer").ok());
-  EXPECT_LE(e.loop.now() - opened, 4 * 20ms);  // closing is one, too
+  // Closing is one, too, some milliseconds later: nobody waits for it.
+  EXPECT_LE(e.loop.now() - opened, 4 * 20ms + 5ms);
   // The first file made in a directory proves that it can be, and who owns it; it has to ask for both.
   EXPECT_EQ(e.cost([&] { ASSERT_TRUE(e.write_file("d/g", "x").ok()); }), 3u);
   EXPECT_EQ(e.cost([&] { ASSERT_TRUE(e.write_file("d/h", "x").ok()); }), 1u);  // every further one goes as a whole
