@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Two hosts on one machine: network namespaces joined by a link of chosen rate and delay (link.cpp), an sshd on one side,
 a client under test on the other. Needs root, FUSE and /dev/net/tun. Everything is ended by pid and removed at the end."""
+import contextlib
 import os
 import shutil
 import signal
@@ -139,6 +140,9 @@ class Lab:
         try:
             self.mounted.wait(120)
         finally:
+            # sshfs leaves its ssh behind, to end when the server answers: the link may be gone by then.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.mounted.pid, signal.SIGTERM)
             self.mounted = None
             shutil.rmtree(self.base / "cache", ignore_errors=True)
 
