@@ -39,7 +39,13 @@ def write(lab, mount, size):
         random_bytes(source, size["mib"])
     lab.mount(mount)
     before = lab.client_cpu()
-    seconds = timed(["dd", f"if={source}", f"of={lab.mnt}/big", "bs=1M", "status=none"])
+    start = time.monotonic()
+    timed(["dd", f"if={source}", f"of={lab.mnt}/big", "bs=1M", "status=none"])
+    # rclone's close returns before the server has anything.
+    while not (lab.export / "big").exists() or (lab.export / "big").stat().st_size < size["mib"] << 20:
+        assert time.monotonic() < start + 600, "not on the server within ten minutes"
+        time.sleep(0.02)
+    seconds = time.monotonic() - start
     cpu, peak = lab.client_cpu() - before, lab.client_peak_mib()
     lab.unmount()
     assert (lab.export / "big").stat().st_size == size["mib"] << 20
