@@ -41,10 +41,15 @@ Channel::~Channel() {
 
 rt::Task<Result<std::unique_ptr<Channel>>> Channel::open(rt::Loop& loop, std::unique_ptr<rt::ByteStream> stream,
                                                          ChannelOptions options, Logger& log, WireMeter& meter) {
-  std::unique_ptr<Channel> channel(new Channel(loop, std::move(stream), options, log, meter));
+  std::unique_ptr<Channel> channel = start(loop, std::move(stream), options, log, meter);
   Status shaken = co_await channel->shake_hands();
   if (!shaken) co_return std::move(shaken).error();
   co_return std::move(channel);
+}
+
+std::unique_ptr<Channel> Channel::start(rt::Loop& loop, std::unique_ptr<rt::ByteStream> stream, ChannelOptions options,
+                                        Logger& log, WireMeter& meter) {
+  return std::unique_ptr<Channel>(new Channel(loop, std::move(stream), options, log, meter));
 }
 
 rt::Task<Status> Channel::shake_hands() {

@@ -35,6 +35,10 @@ class Channel final : private rt::ByteStream::Sink {
   /// Sends INIT and waits for VERSION. What a login shell prints before it (banners) is skipped, up to 64 KiB.
   static rt::Task<Result<std::unique_ptr<Channel>>> open(rt::Loop& loop, std::unique_ptr<rt::ByteStream> stream,
                                                          ChannelOptions options, Logger& log, WireMeter& meter);
+  /// The two steps of open(): a channel that is not of use before shake_hands() has succeeded, but can be closed.
+  static std::unique_ptr<Channel> start(rt::Loop& loop, std::unique_ptr<rt::ByteStream> stream, ChannelOptions options,
+                                        Logger& log, WireMeter& meter);
+  rt::Task<Status> shake_hands();
   ~Channel() override;
 
   /// Sends `request` and waits for its reply. Calls are sent in the order they are made; what is sent in one turn
@@ -69,7 +73,6 @@ class Channel final : private rt::ByteStream::Sink {
 
   Channel(rt::Loop& loop, std::unique_ptr<rt::ByteStream> stream, ChannelOptions options, Logger& log,
           WireMeter& meter);
-  rt::Task<Status> shake_hands();
   rt::Task<Result<Reply>> send_and_wait(Request request, Sending sending);
   rt::Task<Result<std::vector<Reply>>> send_and_wait_for_all(std::vector<Request> requests);
   void send(Request request, Pending& waiting, Sending sending);

@@ -82,6 +82,8 @@ void Lanes::close() {
   keep_order_ = false;  // the next login may lead to another server
   for (const auto& lane : {std::exchange(now_, nullptr), std::exchange(ahead_, nullptr)})
     if (lane) lane->close();
+  // Whoever does not answer is not waited for.
+  for (sftp::Channel* const channel : beginning_) channel->close(no_longer());
   for (const auto& lanes : {std::exchange(files_, {}), std::exchange(streams_, {})})
     for (const std::shared_ptr<Session>& lane : lanes) lane->channel().close(no_longer());
   connection_ = nullptr;
@@ -100,12 +102,15 @@ rt::Task<std::shared_ptr<Session>> Lanes::start_session(Result<std::unique_ptr<r
     log_.debug("a further channel: {}", stream.error().message());
     co_return nullptr;
   }
-  auto channel = co_await sftp::Channel::open(loop_, std::move(*stream), options, log_, meter_);
-  if (!channel) {
-    log_.debug("a further channel: {}", channel.error().message());
+  auto channel = sftp::Channel::start(loop_, std::move(*stream), options, log_, meter_);
+  const auto beginning = beginning_.insert(beginning_.end(), channel.get());
+  Status shaken = co_await channel->shake_hands();
+  beginning_.erase(beginning);
+  if (!shaken) {
+    log_.debug("a further channel: {}", shaken.error().message());
     co_return nullptr;
   }
-  auto session = std::make_shared<Session>(loop_, std::move(*channel), std::move(connection));
+  auto session = std::make_shared<Session>(loop_, std::move(channel), std::move(connection));
   co_await session->learn_limits();
   session->limit_transfers(options_.max_read, options_.max_write);
   co_return std::move(session);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -78,6 +79,7 @@ class Lanes {
   std::shared_ptr<Connection> connection_;
   std::shared_ptr<CompoundLane> now_;
   std::shared_ptr<CompoundLane> ahead_;
+  std::list<sftp::Channel*> beginning_;  // whose server has not answered yet
   std::vector<std::shared_ptr<Session>> files_;
   std::vector<std::shared_ptr<Session>> streams_;
   std::unique_ptr<rt::Dialer> twin_;  // dials the streams' own login

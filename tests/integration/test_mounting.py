@@ -153,6 +153,23 @@ def test_streams_go_on_where_a_second_login_is_refused(lab, make_server):
         assert digests(lab.src / "big") == expected
 
 
+def test_a_second_login_that_is_not_answered_holds_up_nothing(lab, make_server):
+    server = make_server()
+    with lab.mount(server=server) as mount:
+        wait_until(lambda: len(ssh_children(mount)) == 4, what="the lanes")
+        # The kernel still takes connections for it; the login that stands is another process's.
+        os.kill(server.process.pid, signal.SIGSTOP)
+        try:
+            expected = write_stream(lab.mnt / "big")
+            assert digests(lab.src / "big") == expected
+            wait_until(lambda: len(ssh_children(mount)) == 5, what="a second login being tried")
+            start = time.monotonic()
+            mount.unmount()
+            assert time.monotonic() - start < 5
+        finally:
+            os.kill(server.process.pid, signal.SIGCONT)
+
+
 def test_a_control_master_of_the_users_own_is_reused(lab, make_server):
     server = make_server()
     config = lab.tmp / "ssh_config"
