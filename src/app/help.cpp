@@ -37,7 +37,7 @@ Connecting:
     -o delay_connect       connect when the mount is first used
     -o no_check_root       do not check that the directory exists
     -o max_conns=N         up to N connections (default: 1)
-    -o lanes=yes|no        several channels of one login, small files in one round trip (default: yes)
+    -o lanes=yes|no        several channels, small files in one round trip (default: yes)
     -o directport=PORT     plain TCP, without ssh
     -o vsock=CID:PORT      a virtual machine's socket
     -o passive             speak SFTP over standard input and output

@@ -137,7 +137,7 @@ void NameCache::put_absence(const std::string& path, Ticket asked) {
   entry->listing.reset();
   entry->last_links = 0;
   entry->absent_until = loop_.now() + options_.absence_timeout;
-  if (Listing* const listing = parent_listing(path)) listing->names.erase(std::string(name_of(path)));
+  take_from_listing(path);
 }
 
 void NameCache::put_listing(const std::string& path, const std::vector<store::DirEntry>& entries, Ticket asked) {
@@ -163,7 +163,38 @@ void NameCache::put_listing(const std::string& path, const std::vector<store::Di
   listing.expires = loop_.now() + options_.listing_timeout;
   listing.proves_absence_until =
       loop_.now() + std::min({options_.absence_timeout, options_.listed_absence_timeout, options_.listing_timeout});
+  entry.listing.reset();
+  listing.number = ++last_listing_;
+  listing.share = Share(listed_names_);
+  listing.share.set(listing.names.size());
   entry.listing = std::move(listing);
+  listed_.push_back(Listed{path, last_listing_});
+  evict_listings();
+}
+
+void NameCache::add_to_listing(const std::string& path, FileType type) {
+  Listing* const listing = parent_listing(path);
+  if (!listing) return;
+  listing->names[std::string(name_of(path))] = type;
+  listing->share.set(listing->names.size());
+  evict_listings();
+}
+
+void NameCache::take_from_listing(const std::string& path) {
+  Listing* const listing = parent_listing(path);
+  if (!listing) return;
+  listing->names.erase(std::string(name_of(path)));
+  listing->share.set(listing->names.size());
+}
+
+void NameCache::evict_listings() {
+  constexpr std::size_t kMostListings = 1 << 16;
+  while (!listed_.empty() && (listed_names_ > options_.max_listed_names || listed_.size() > kMostListings)) {
+    const auto found = entries_.find(listed_.front().directory);
+    if (found != entries_.end() && found->second.listing && found->second.listing->number == listed_.front().number)
+      found->second.listing.reset();
+    listed_.pop_front();
+  }
 }
 
 void NameCache::note_made(Entry& directory, const std::string& name) {
@@ -215,8 +246,8 @@ void NameCache::doubted(const std::string& path) {
 
 void NameCache::appeared(const std::string& path) {
   changed(path);
-  if (Listing* const listing = parent_listing(path))
-    listing->names.emplace(std::string(name_of(path)), FileType::Unknown);
+  const Listing* const listing = parent_listing(path);
+  if (listing && !listing->names.contains(std::string(name_of(path)))) add_to_listing(path, FileType::Unknown);
 }
 
 void NameCache::created(const std::string& path, const Attr& attr) {
@@ -226,7 +257,7 @@ void NameCache::created(const std::string& path, const Attr& attr) {
   entry.listing.reset();
   entry.last_links = 0;
   set_attr(entry, attr);
-  if (Listing* const listing = parent_listing(path)) listing->names[std::string(name_of(path))] = attr.type;
+  add_to_listing(path, attr.type);
   const std::string parent(parent_of(path));
   if (attr.is_directory()) adjust_links(parent, 1);
   Entry& directory = touch(parent);
@@ -281,7 +312,7 @@ void NameCache::removed(const std::string& path) {
   entry.writable = false;
   entry.last_links = 0;
   entry.absent_until = loop_.now() + options_.absence_timeout;
-  if (Listing* const listing = parent_listing(path)) listing->names.erase(std::string(name_of(path)));
+  take_from_listing(path);
   const std::string parent(parent_of(path));
   if (directory) adjust_links(parent, -1);
   touch(parent).changed_at = sequence_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <optional>
 #include <string>
@@ -21,7 +22,8 @@ struct NameCacheOptions {
   rt::Duration absence_timeout = std::chrono::seconds(3);
   /// How long a listing proves that what it lacks is not there. Shorter still: nobody has asked for that name.
   rt::Duration listed_absence_timeout = std::chrono::milliseconds(900);
-  std::size_t max_entries = 100000;  ///< the least used go first
+  std::size_t max_entries = 100000;       ///< the least used go first
+  std::size_t max_listed_names = 200000;  ///< in all listings together; the oldest listings go first
 };
 
 /// What is known of one store's names: attributes, listings, link targets and absences, each until its time is up.
@@ -96,9 +98,36 @@ class NameCache {
   void forget_tree(const std::string& path);
 
   std::size_t size() const { return entries_.size(); }
+  std::size_t listed_names() const { return listed_names_; }
 
  private:
+  /// A listing's part of all listed names, as long as it is kept.
+  class Share {
+   public:
+    Share() = default;
+    explicit Share(std::size_t& total) : total_(&total) {}
+    Share(Share&& other) noexcept { *this = std::move(other); }
+    Share& operator=(Share&& other) noexcept {
+      std::swap(total_, other.total_);
+      std::swap(names_, other.names_);
+      return *this;
+    }
+    ~Share() {
+      if (total_ != nullptr) *total_ -= names_;
+    }
+    /// Requires: constructed with a total.
+    void set(std::size_t names) {
+      *total_ += names - names_;
+      names_ = names;
+    }
+
+   private:
+    std::size_t* total_ = nullptr;
+    std::size_t names_ = 0;
+  };
   struct Listing {
+    std::uint64_t number = 0;  // of all listings that were kept
+    Share share;
     std::unordered_map<std::string, FileType> names;
     rt::TimePoint expires;
     rt::TimePoint proves_absence_until;
@@ -131,9 +160,20 @@ class NameCache {
   Listing* parent_listing(const std::string& path);
   void note_made(Entry& directory, const std::string& name);
   void evict();
+  void evict_listings();
+  /// The name is in its directory, as far as its listing is known.
+  void add_to_listing(const std::string& path, FileType type);
+  void take_from_listing(const std::string& path);
 
   rt::Loop& loop_;
   NameCacheOptions options_;
+  std::size_t listed_names_ = 0;  // before entries_, whose listings count down
+  struct Listed {
+    std::string directory;
+    std::uint64_t number;
+  };
+  std::deque<Listed> listed_;  // the oldest first; some are forgotten or replaced by now
+  std::uint64_t last_listing_ = 0;
   std::unordered_map<std::string, Entry> entries_;
   std::list<std::string> ages_;  // front: least recently used
   Ticket sequence_ = 1;

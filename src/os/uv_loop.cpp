@@ -66,7 +66,7 @@ void UvLoop::run() {
 /// Serves what is there, looks for more for a moment if that pays, and then sleeps until there is something.
 void UvLoop::turn() {
   std::uint64_t seen = activity_;
-  const rt::Duration patience = poller_.patience();
+  const rt::Duration patience = streams_ > 0 ? rt::Duration::zero() : poller_.patience();
   if (patience > rt::Duration::zero()) {
     const rt::TimePoint end = now() + patience;
     do {

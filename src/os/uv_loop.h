@@ -60,6 +60,8 @@ class UvLoop final : public rt::Loop {
     Handle* handle_;
   };
 
+  void note_streams(int change) override { streams_ += change; }
+
   /// Calls `callback` in the loop whenever `signal` arrives, for the loop's lifetime.
   void on_signal(int signal, std::function<void()> callback);
 
@@ -82,6 +84,7 @@ class UvLoop final : public rt::Loop {
   rt::TimerId next_timer_ = 1;
   std::uint64_t activity_ = 0;  // descriptors, timers and callbacks of other threads that were served
   IdlePoller poller_;
+  int streams_ = 0;
   std::mutex foreign_mutex_;
   std::vector<std::function<void()>> foreign_;  // guarded by foreign_mutex_
 };

@@ -40,6 +40,10 @@ class Loop {
   /// Uniform bits: jitter, tokens of no secret. A simulation seeds it.
   virtual std::uint64_t random() = 0;
 
+  /// A stream of bulk data begins (+1) or ends (-1). While there is one, throughput counts: no processor time is spent
+  /// only to react sooner.
+  virtual void note_streams(int change) { (void)change; }
+
   /// What the code that runs now works for; none for work that nobody waits for. See operation.h.
   const OperationRef& operation() const { return operation_; }
   void set_operation(OperationRef operation) { operation_ = std::move(operation); }

@@ -32,8 +32,8 @@ void Lanes::open(std::shared_ptr<Connection> connection, std::string directory) 
   if (!options_.enabled || !dialer_.has_lanes()) return;
   ++login_;
   connection_ = connection;
-  twin_wanted_ = options_.streams;
-  streams_refused_ = !options_.streams;
+  stream_place_ = options_.streams ? StreamPlace::Unknown : StreamPlace::Nowhere;
+  file_lane_expected_ = false;
   const rt::OperationScope nobody_waits(loop_);
   background_.spawn(count_opening(open_compound(connection, directory, Urgency::Now)));
   background_.spawn(count_opening(open_compound(connection, directory, Urgency::Ahead)));
@@ -87,7 +87,6 @@ void Lanes::close() {
   for (const auto& lanes : {std::exchange(files_, {}), std::exchange(streams_, {})})
     for (const std::shared_ptr<Session>& lane : lanes) lane->channel().close(no_longer());
   connection_ = nullptr;
-  streams_refused_ = true;
 }
 
 rt::Task<std::shared_ptr<Session>> Lanes::dial(std::shared_ptr<Connection> connection, sftp::ChannelOptions options) {
@@ -159,54 +158,50 @@ void Lanes::expect_slow_file_lane() {
 }
 
 void Lanes::expect_stream(std::uint64_t window) {
-  const std::size_t wanted = 1 + window / kCarriedByOne;
-  // Beside the others a stream's lane is worth it only if the file's own is not enough.
-  const bool enough = twin_ ? streams_.size() >= std::min(wanted, kMostStreamsApart)
-                            : streams_.size() >= std::min(wanted - 1, kMostStreamsBeside);
-  if (streams_refused_ || opening_stream_ || connection_ == nullptr || (enough && !twin_wanted_)) return;
+  if (opening_stream_ || connection_ == nullptr || !wants_stream_lane(window)) return;
   opening_stream_ = true;
   const rt::OperationScope nobody_waits(loop_);
   background_.spawn(open_stream());
 }
 
+bool Lanes::wants_stream_lane(std::uint64_t window) const {
+  const std::size_t carriers = 1 + window / kCarriedByOne;
+  switch (stream_place_) {
+    case StreamPlace::Unknown: return true;
+    case StreamPlace::Apart: return streams_.size() < std::min(carriers, kMostStreamsApart);
+    // Here a lane is worth it only if the file's own is not enough.
+    case StreamPlace::Beside: return streams_.size() < std::min(carriers - 1, kMostStreamsBeside);
+    case StreamPlace::Nowhere: return false;
+  }
+  return false;
+}
+
 rt::Task<void> Lanes::open_stream() {
   const std::uint64_t login = login_;
-  std::shared_ptr<Session> session = co_await dial_stream();
+  const std::shared_ptr<Connection> connection = connection_;
+  const bool first = stream_place_ == StreamPlace::Unknown;
+  if (first) twin_ = dialer_.quiet_twin();
+  Result<std::unique_ptr<rt::ByteStream>> stream = Errc::Unsupported;
+  if (first && twin_) stream = co_await twin_->dial();
+  else if (!first && twin_) stream = co_await twin_->dial_lane();
+  else if (!first) stream = co_await dialer_.dial_lane();
+  const sftp::ChannelOptions channel;
+  std::shared_ptr<Session> session = co_await start_session(std::move(stream), connection, channel);
   opening_stream_ = false;
   if (login != login_) {
     if (session) session->channel().close(no_longer());
-  } else if (session) {
-    session->channel().on_end([this, login] {
-      // Whatever ended it would end the next one, too.
-      if (login == login_) streams_refused_ = true;
-    });
-    streams_.push_back(std::move(session));
-  } else if (!twin_) {
-    // Without a login of their own they go beside the other lanes; if that was refused, nowhere.
-    streams_refused_ = !std::exchange(twin_failed_, false);
-  } else {
-    streams_refused_ = true;
+    co_return;
   }
-}
-
-rt::Task<std::shared_ptr<Session>> Lanes::dial_stream() {
-  const std::shared_ptr<Connection> connection = connection_;
-  const sftp::ChannelOptions options;
-  if (!std::exchange(twin_wanted_, false)) {
-    rt::Dialer& dialer = twin_ ? *twin_ : dialer_;
-    auto stream = co_await dialer.dial_lane();
-    co_return co_await start_session(std::move(stream), connection, options);
-  }
-  twin_ = dialer_.quiet_twin();
-  std::shared_ptr<Session> session;
-  if (twin_) {
-    auto stream = co_await twin_->dial();
-    session = co_await start_session(std::move(stream), connection, options);
-  }
-  if (session) log_.debug("streams have a connection of their own");
-  else twin_ = nullptr;
-  twin_failed_ = twin_ == nullptr;
-  co_return std::move(session);
+  if (first) stream_place_ = session ? StreamPlace::Apart : StreamPlace::Beside;
+  else if (!session) stream_place_ = StreamPlace::Nowhere;
+  if (first && !session) twin_ = nullptr;
+  if (!session) co_return;
+  if (first) log_.debug("streams have a connection of their own");
+  session->channel().on_end([this, login] {
+    // Whatever ended it would end the next one, too.
+    if (login == login_) stream_place_ = StreamPlace::Nowhere;
+  });
+  streams_.push_back(std::move(session));
 }
 
 }  // namespace ply::store

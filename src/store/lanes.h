@@ -63,7 +63,7 @@ class Lanes {
   rt::Task<void> count_opening(rt::Task<void> opening);
   rt::Task<void> open_file_lane();
   rt::Task<void> open_stream();
-  rt::Task<std::shared_ptr<Session>> dial_stream();
+  bool wants_stream_lane(std::uint64_t window) const;
   rt::Task<std::shared_ptr<Session>> dial(std::shared_ptr<Connection> connection, sftp::ChannelOptions options);
   rt::Task<std::shared_ptr<Session>> start_session(Result<std::unique_ptr<rt::ByteStream>> stream,
                                                    std::shared_ptr<Connection> connection,
@@ -82,10 +82,15 @@ class Lanes {
   std::list<sftp::Channel*> beginning_;  // whose server has not answered yet
   std::vector<std::shared_ptr<Session>> files_;
   std::vector<std::shared_ptr<Session>> streams_;
-  std::unique_ptr<rt::Dialer> twin_;  // dials the streams' own login
-  bool twin_wanted_ = true;           // it was not tried yet
-  bool twin_failed_ = false;          // just now
-  bool opening_stream_ = false;
+  enum class StreamPlace {
+    Unknown,  ///< there was no stream yet
+    Apart,    ///< on a login of their own
+    Beside,   ///< on the login of the other lanes
+    Nowhere   ///< no more: one was refused, or ended
+  };
+  StreamPlace stream_place_ = StreamPlace::Unknown;
+  std::unique_ptr<rt::Dialer> twin_;  // dials the login of their own
+  bool opening_stream_ = false;       // then twin_ is in use
   bool file_lane_expected_ = false;
   bool streams_refused_ = false;
   bool keep_order_ = false;

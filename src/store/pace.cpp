@@ -9,6 +9,9 @@ namespace {
 // Four of OpenSSH's largest requests: with fewer, the programs on both sides wait for each other even on a LAN.
 constexpr std::uint64_t kLeastWindow = 1 << 20;
 constexpr std::uint64_t kMostWindow = 64 << 20;
+// So much under way is a stream, until it has nearly run dry.
+constexpr std::uint64_t kStream = kLeastWindow / 2;
+constexpr std::uint64_t kTrickle = kStream / 4;
 constexpr rt::Duration kRateMemory = std::chrono::seconds(3);
 constexpr rt::Duration kRoundTripMemory = std::chrono::seconds(30);
 // At the start, until a round is no faster than the one before. Small enough that what is too much at its end finds
@@ -27,6 +30,17 @@ double seconds(rt::Duration duration) {
 
 Pace::Pace(rt::Loop& loop) : loop_(loop), room_(loop, kLeastWindow), delivered_at_(loop.now()) {}
 
+Pace::~Pace() {
+  if (streaming_) loop_.note_streams(-1);
+}
+
+void Pace::note_stream() {
+  const bool streaming = room_.in_use() > (streaming_ ? kTrickle : kStream);
+  if (streaming == streaming_) return;
+  streaming_ = streaming;
+  loop_.note_streams(streaming ? 1 : -1);
+}
+
 double Pace::rate() const {
   return rates_.empty() ? 0 : rates_.front().rate;
 }
@@ -34,6 +48,7 @@ double Pace::rate() const {
 rt::Task<Pace::Passage> Pace::begin(std::uint64_t bytes) {
   const bool waits = !room_.try_acquire(bytes);
   if (waits) co_await room_.acquire(bytes);
+  note_stream();
   Passage passage;
   passage.bytes = bytes;
   passage.sent = loop_.now();
@@ -50,6 +65,7 @@ void Pace::end(const Passage& passage) {
   delivered_ += passage.bytes;
   delivered_at_ = now;
   room_.release(passage.bytes);
+  note_stream();
   const rt::Duration took = now - passage.sent;
   measure_round_trip(passage);
   // Over the longer of the two: replies may come in bursts.

@@ -16,6 +16,8 @@ namespace ply::store {
 class Pace {
  public:
   explicit Pace(rt::Loop& loop);
+  ~Pace();
+  Pace(const Pace&) = delete;
 
   /// One request's data under way, from before it is sent until its reply has come.
   struct Passage {
@@ -37,6 +39,7 @@ class Pace {
   void measure_round_trip(const Passage& passage);
   void measure_rate(double rate, bool limited_by_window);
   void adjust();
+  void note_stream();
 
   struct Sample {
     rt::TimePoint when;
@@ -45,6 +48,7 @@ class Pace {
 
   rt::Loop& loop_;
   rt::Semaphore room_;
+  bool streaming_ = false;  // as the loop was told
   std::uint64_t delivered_ = 0;
   rt::TimePoint delivered_at_;
   rt::Duration least_round_trip_ = rt::Duration::max();

@@ -25,6 +25,8 @@ class SimLoop final : public rt::Loop {
   rt::TimerId after(rt::Duration delay, std::function<void()> callback) override;
   void cancel(rt::TimerId timer) override;
   void post_from_any_thread(std::function<void()> callback) override { post(std::move(callback)); }
+  void note_streams(int change) override { streams += change; }
+  int streams = 0;
   std::uint64_t random() override { return random_(); }
 
   /// One ready callback, or the next timer. False if there is nothing left to do.

@@ -116,6 +116,38 @@ TEST(NameCache, is_bounded_and_drops_the_least_used) {
   EXPECT_FALSE(f.cache.attr("f0"));
 }
 
+TEST(NameCache, the_names_of_all_listings_together_are_bounded) {
+  NameCacheOptions options;
+  options.max_listed_names = 100;
+  Fixture f(options);
+  const auto list = [&](const std::string& directory, int names) {
+    std::vector<store::DirEntry> entries;
+    for (int i = 0; i < names; ++i) entries.push_back({"f" + std::to_string(i), file(1)});
+    f.cache.put_listing(directory, entries, f.cache.ticket());
+  };
+  for (int i = 0; i < 50; ++i) {
+    list("d" + std::to_string(i), 30);
+    list("again", 10);  // counts once
+    EXPECT_LE(f.cache.listed_names(), 100u);
+  }
+  EXPECT_FALSE(f.cache.listing("d0"));
+  EXPECT_TRUE(f.cache.listing("d48"));
+  EXPECT_TRUE(f.cache.listing("d49"));
+  EXPECT_EQ(f.cache.listing("again")->size(), 10u);
+  f.cache.forget_tree("d48");
+  f.cache.removed("d49");
+  EXPECT_EQ(f.cache.listed_names(), 40u);  // "again" and d47
+  for (int i = 0; i < 200; ++i) {
+    f.cache.created("again/g" + std::to_string(i), file(1));
+    EXPECT_LE(f.cache.listed_names(), 100u);
+  }
+  EXPECT_FALSE(f.cache.listing("again"));
+  // One that has more than all may have is not kept.
+  list("large", 101);
+  EXPECT_FALSE(f.cache.listing("large"));
+  EXPECT_EQ(f.cache.listed_names(), 0u);
+}
+
 TEST(NameCache, zero_timeouts_keep_nothing) {
   NameCacheOptions options;
   options.attr_timeout = options.listing_timeout = options.absence_timeout = options.link_timeout = 0s;

@@ -79,6 +79,21 @@ TEST(Pace, follows_a_way_that_becomes_longer_and_is_not_misled_by_its_own_queue)
   EXPECT_LT(link.run(4000), 1.05 * 4000 * Link::kPiece / 100e6);
 }
 
+TEST(Pace, tells_the_loop_while_a_stream_is_under_way) {
+  Link link;
+  link.bytes_per_second = 100e6;
+  link.round_trip = 10ms;
+  {
+    rt::Scope scope(link.loop);
+    scope.spawn(Link::carry(&link, Link::kPiece));
+    EXPECT_EQ(link.loop.streams, 0);  // one request is none
+    for (int i = 0; i < 10; ++i) scope.spawn(Link::carry(&link, Link::kPiece));
+    EXPECT_EQ(link.loop.streams, 1);
+    link.loop.run(scope.join());
+  }
+  EXPECT_EQ(link.loop.streams, 0);
+}
+
 TEST(Pace, a_short_link_keeps_the_least_window) {
   Link link;
   link.bytes_per_second = 100e6;
