@@ -70,7 +70,7 @@ std::optional<Result<KnownAttr>> Branch::known(const std::string& path) {
   if (!names_.is_absent(path)) return std::nullopt;
   // Names that are looked for are often made next: their directory's listing is kept fresh while that goes on.
   const std::string parent(parent_of(path));
-  if (names_.wants_refresh(parent)) refresh(parent);
+  if (is_cheap_to_list(parent) && names_.wants_refresh(parent)) refresh(parent);
   return Result<KnownAttr>(Errc::NotFound);
 }
 
@@ -150,9 +150,10 @@ rt::Task<Result<std::vector<store::DirEntry>>> Branch::list(std::string path) {
   PLY_CO_TRY(remote, outward(path));
   co_await settle_below(path);
   const auto asked = names_.ticket();
+  const rt::TimePoint began = loop_.now();
   PLY_CO_TRY(entries, co_await store_->list(remote, store::Urgency::Now));
   std::vector<store::DirEntry> local = localize(std::move(entries));
-  names_.put_listing(path, local, asked);
+  names_.put_listing(path, local, asked, loop_.now() - began);
   plan_from_listing(path, local);
   co_return std::move(local);
 }

@@ -128,10 +128,13 @@ class Branch {
   enum class Why {
     Walk,     ///< a program will list it
     LookUp,   ///< one name in it was looked up; worth it for a small directory only
+    Names,    ///< more were
     Refresh,  ///< its listing is about to be too old to prove absences
   };
   rt::Task<void> list_ahead(std::string path, Why why);
   void refresh(const std::string& directory);
+  /// True if the directory can be listed again and again beside everything else.
+  bool is_cheap_to_list(const std::string& directory) const;
   void add_pending(const std::string& path, std::vector<store::DirEntry>& entries);
   rt::Task<void> read_ahead(std::string path, std::uint64_t size);
   /// A name in the directory had to be asked for by itself: others there will be, so the directory is listed beside it,
@@ -144,6 +147,10 @@ class Branch {
   /// The server told these attributes just now: forgets `data` if it is of others, and takes it as being of these from
   /// now on.
   void adopt_version(cache::FileData& data, const Attr& attr);
+  /// True if what is known of the content of `path` is of `known`, its attributes as they are believed: then nobody
+  /// need be asked. Of a file that had just changed that holds for as long as attributes do, however often the server
+  /// tells the same of it meanwhile.
+  bool is_current(const cache::FileData& data, const std::string& path, const Attr& known);
   cache::ContentVersion version_of(const Attr& attr) const;
   /// A file that was written here is on the server now. `all_ours`: what is known of its content is all that it has.
   void settled(const std::optional<std::string>& path, const Attr& attr, bool all_ours);

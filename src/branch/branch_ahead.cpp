@@ -48,10 +48,23 @@ void Branch::refresh(const std::string& directory) {
   background_.spawn(list_ahead(directory, Why::Refresh));
 }
 
+bool Branch::is_cheap_to_list(const std::string& directory) const {
+  constexpr std::size_t kFew = 1000;
+  constexpr std::size_t kMany = 4000;  // more is felt by the processors
+  constexpr rt::Duration kShort = std::chrono::milliseconds(50);
+  constexpr double kBytesPerName = 128;
+  constexpr double kLittle = 0.02;  // seconds of the whole link, twice a second
+  const auto cost = names_.listing_cost(directory);
+  if (!cost || cost->names <= kFew) return cost.has_value();
+  const double bytes = static_cast<double>(cost->names) * kBytesPerName;
+  return cost->names <= kMany && (cost->took <= kShort || bytes <= store_->read_rate() * kLittle);
+}
+
 rt::Task<void> Branch::list_ahead(std::string path, Why why) {
   auto remote = outward(path);
   if (!remote || listings_under_way_.contains(path)) co_return walk_.failed(path);
-  if (why != Why::Refresh) {
+  // Whoever looks names up has found that what is known of them is too old.
+  if (why == Why::Walk) {
     if (const auto known = names_.listing(path)) co_return plan_from_listing(path, *known);
   }
   // The server does not know yet of what is pending.
@@ -61,7 +74,12 @@ rt::Task<void> Branch::list_ahead(std::string path, Why why) {
   const auto done = std::make_shared<rt::Event>(loop_);
   listings_under_way_.emplace(path, done);
   const auto asked = names_.ticket();
-  auto entries = co_await store_->list(*remote, store::Urgency::Ahead);
+  // What is known not to come in one round trip is not tried in one.
+  constexpr std::size_t kInOneTrip = 400;
+  Result<std::vector<store::DirEntry>> entries = Errc::TooLarge;
+  const auto cost = names_.listing_cost(path);
+  const rt::TimePoint began = loop_.now();
+  if (!cost || cost->names <= kInOneTrip) entries = co_await store_->list(*remote, store::Urgency::Ahead);
   if (entries.failed_with(Errc::TooLarge) && why != Why::LookUp) {
     entries = co_await store_->list(*remote, store::Urgency::Soon);
     // Names in it are asked for one by one from now on.
@@ -71,7 +89,7 @@ rt::Task<void> Branch::list_ahead(std::string path, Why why) {
   if (entries) {
     std::vector<store::DirEntry> local = localize(std::move(*entries));
     for (const std::string& name : pending) add_pending(name, local);
-    names_.put_listing(path, local, asked);
+    names_.put_listing(path, local, asked, loop_.now() - began);
     plan_from_listing(path, local);
   } else {
     walk_.failed(path);
@@ -122,7 +140,7 @@ void Branch::note_lookup(const std::string& directory) {
   if (count < 1) return;
   if (count == 1) return background_.spawn(list_ahead(directory, Why::LookUp));
   lookups_.erase(directory);
-  background_.spawn(list_ahead(directory, Why::Walk));
+  background_.spawn(list_ahead(directory, Why::Names));
 }
 
 }  // namespace ply::branch

@@ -33,6 +33,12 @@ void Branch::adopt_version(cache::FileData& data, const Attr& attr) {
   data.set_version(version_of(attr));
 }
 
+bool Branch::is_current(const cache::FileData& data, const std::string& path, const Attr& known) {
+  if (!data.version()) return false;
+  const rt::TimePoint believed_from = loop_.now() - options_.cache.attr_timeout;
+  return data.version()->is_of(known, std::min(names_.attr_told(path), believed_from));
+}
+
 void Branch::settled(const std::optional<std::string>& path, const Attr& attr, bool all_ours) {
   if (!path) return;  // the name was removed meanwhile
   learn_clock(attr);
@@ -70,7 +76,7 @@ rt::Task<Result<Branch::Opened>> Branch::open_small(std::string path, std::strin
   co_await rt::ignore_result(wait_for(&reads_under_way_, path));
   const auto data = data_.at(path);
   Opened out;
-  const bool trusted = data->version() && data->version()->is_of(known, names_.attr_told(path));
+  const bool trusted = is_current(*data, path, known);
   if (trusted && !options_.revalidate_at_open && known.size > 0 && data->covers(Range{0, known.size})) {
     out.attr = known;
   } else {
@@ -169,7 +175,7 @@ std::optional<Branch::Opened> Branch::open_pending(const std::string& path, cons
   if (mode.append) {
     pending->kind = PendingFile::Kind::Append;
     pending->base_size = known->size;
-    const bool trusted = data->version() && data->version()->is_of(*known, names_.attr_told(path));
+    const bool trusted = is_current(*data, path, *known);
     if (!trusted) data->clear();
   } else {
     pending->kind = PendingFile::Kind::Replace;

@@ -62,8 +62,7 @@ void OpenFile::set_file(std::unique_ptr<store::File> file) {
 // --- reading ---
 
 void OpenFile::check_content(const Attr& attr) {
-  const auto& version = data_->version();
-  if (path_ && version && !version->is_of(attr, owner_.names_.attr_told(*path_))) data_->clear();
+  if (path_ && data_->version() && !owner_.is_current(*data_, *path_, attr)) data_->clear();
 }
 
 bool OpenFile::covers(Range asked) const {

@@ -140,7 +140,8 @@ void NameCache::put_absence(const std::string& path, Ticket asked) {
   take_from_listing(path);
 }
 
-void NameCache::put_listing(const std::string& path, const std::vector<store::DirEntry>& entries, Ticket asked) {
+void NameCache::put_listing(const std::string& path, const std::vector<store::DirEntry>& entries, Ticket asked,
+                            rt::Duration took) {
   if (asked < floor_ || asked < touch(path).listing_floor) return;
   Listing listing;
   for (const store::DirEntry& child : entries) {
@@ -165,6 +166,7 @@ void NameCache::put_listing(const std::string& path, const std::vector<store::Di
       loop_.now() + std::min({options_.absence_timeout, options_.listed_absence_timeout, options_.listing_timeout});
   entry.listing.reset();
   listing.number = ++last_listing_;
+  listing.took = took;
   listing.share = Share(listed_names_);
   listing.share.set(listing.names.size());
   entry.listing = std::move(listing);
@@ -206,11 +208,18 @@ void NameCache::note_made(Entry& directory, const std::string& name) {
   directory.made.emplace_back(sequence_, name);
 }
 
+std::optional<NameCache::ListingCost> NameCache::listing_cost(const std::string& directory) const {
+  const auto entry = entries_.find(directory);
+  if (entry == entries_.end() || !entry->second.listing) return std::nullopt;
+  ListingCost cost;
+  cost.names = entry->second.listing->names.size();
+  cost.took = entry->second.listing->took;
+  return cost;
+}
+
 bool NameCache::wants_refresh(const std::string& directory) {
   Entry* const entry = find(directory);
-  constexpr std::size_t kCheapToAsk = 1000;
   if (!entry || !entry->listing || entry->listing->refreshed) return false;
-  if (entry->listing->names.size() > kCheapToAsk) return false;
   const rt::Duration left = entry->listing->proves_absence_until - loop_.now();
   if (left > options_.listed_absence_timeout / 2) return false;
   entry->listing->refreshed = true;

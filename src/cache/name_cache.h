@@ -55,7 +55,8 @@ class NameCache {
 
   void put_attr(const std::string& path, const Attr& attr, Ticket asked);
   void put_absence(const std::string& path, Ticket asked);
-  void put_listing(const std::string& path, const std::vector<store::DirEntry>& entries, Ticket asked);
+  void put_listing(const std::string& path, const std::vector<store::DirEntry>& entries, Ticket asked,
+                   rt::Duration took = {});
   void put_link_target(const std::string& path, const std::string& target, Ticket asked);
 
   /// This mount knows the file's attributes better than any answer under way: it was the last to change it.
@@ -77,6 +78,12 @@ class NameCache {
   std::optional<Attr> permissions(const std::string& path);
   /// True if the directory's listing proves absences, but not for long any more; told once per listing.
   bool wants_refresh(const std::string& directory);
+  struct ListingCost {
+    std::size_t names = 0;
+    rt::Duration took{};  ///< to ask for it
+  };
+  /// Of the known listing of the directory; nothing if there is none.
+  std::optional<ListingCost> listing_cost(const std::string& directory) const;
   /// The owner that a new file in the directory gets; nothing if it is not proven that one can be made.
   std::optional<Owner> owner_of_new_file(const std::string& directory);
 
@@ -131,6 +138,7 @@ class NameCache {
     std::unordered_map<std::string, FileType> names;
     rt::TimePoint expires;
     rt::TimePoint proves_absence_until;
+    rt::Duration took{};
     bool refreshed = false;
   };
   struct Entry {

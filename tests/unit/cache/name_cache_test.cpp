@@ -248,6 +248,10 @@ TEST(NameCache, a_listing_in_use_asks_to_be_refreshed_once_before_its_absences_a
   EXPECT_FALSE(f.cache.wants_refresh("d"));
   f.loop.run_for(400ms);
   EXPECT_FALSE(f.cache.is_absent("d/x"));
+  f.cache.put_listing("d", {{"a", file(1)}, {"b", file(1)}}, f.cache.ticket(), 30ms);
+  EXPECT_EQ(f.cache.listing_cost("d")->names, 2u);
+  EXPECT_EQ(f.cache.listing_cost("d")->took, 30ms);
+  EXPECT_FALSE(f.cache.listing_cost("e"));
 }
 
 }  // namespace

@@ -487,6 +487,23 @@ TEST(FileSystem, a_waiting_file_that_could_not_be_made_is_not_listed) {
   EXPECT_EQ(*e.list("d"), std::vector<std::string>());
 }
 
+TEST(FileSystem, making_files_in_a_large_directory_goes_on_at_one_round_trip_each) {
+  EngineOptions options;
+  options.delay = std::chrono::milliseconds(2);
+  Engine e(1, options);
+  e.open_lanes();
+  for (int i = 0; i < 1500; ++i) e.tree.put("/base/d/f" + std::to_string(i), "x");
+  ASSERT_TRUE(e.list("d").ok());
+  ASSERT_TRUE(e.write_file("d/first", "x").ok());  // proves that one can
+  e.loop.run_for(2s);                              // the listing holds, but proves no absence any more
+  std::uint32_t cost = 0;
+  for (int i = 0; i < 1000; ++i)
+    cost += e.cost([&] { ASSERT_TRUE(e.write_file("d/new" + std::to_string(i), "x").ok()); });
+  // Being listed with the same size and time again does not make what was written here unknown.
+  EXPECT_EQ(e.cost([&] { EXPECT_EQ(*e.read_file("d/new500"), "x"); }), 0u);
+  EXPECT_LE(cost, 1012u);  // in four seconds: a directory's attributes are asked for now and then, too
+}
+
 TEST(FileSystem, a_write_through_one_name_is_seen_through_a_handle_on_another) {
   Engine e(1);
   e.open_lanes();
