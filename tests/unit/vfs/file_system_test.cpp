@@ -504,6 +504,20 @@ TEST(FileSystem, making_files_in_a_large_directory_goes_on_at_one_round_trip_eac
   EXPECT_LE(cost, 1012u);  // in four seconds: a directory's attributes are asked for now and then, too
 }
 
+TEST(FileSystem, content_of_the_second_it_changed_in_is_believed_for_as_long_as_attributes_are) {
+  Engine e(1);
+  e.open_lanes();
+  e.tree.mkdir("/base/d", 0755);
+  ASSERT_TRUE(e.write_file("d/first", "proves that one can").ok());
+  ASSERT_TRUE(e.write_file("d/f", "ours").ok());
+  // Within the same second, and as long: neither size nor time tells.
+  e.tree.put("/base/d/f", "them");
+  ASSERT_TRUE(e.list("d").ok());
+  EXPECT_EQ(*e.read_file("d/f"), "ours");
+  e.loop.run_for(21s);
+  EXPECT_EQ(*e.read_file("d/f"), "them");
+}
+
 TEST(FileSystem, a_write_through_one_name_is_seen_through_a_handle_on_another) {
   Engine e(1);
   e.open_lanes();
