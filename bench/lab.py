@@ -15,7 +15,8 @@ HERE = Path(__file__).resolve().parent
 SFTP_SERVER = next((p for p in ("/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server",
                                 "/usr/lib/ssh/sftp-server") if os.path.exists(p)), None)
 # Rate in Mbit/s, one-way delay in µs (the emulator and its wake-ups add about 100), queue in bytes.
-PROFILES = {"loopback": None, "lan": (1000, 50, 1536000), "metro": (1000, 2400, 1536000), "wan": (200, 19900, 1536000)}
+PROFILES = {"loopback": None, "lan": (1000, 50, 1536000), "metro": (1000, 2400, 1536000), "wan": (200, 19900, 1536000),
+            "far": (1000, 19900, 6144000)}
 CLIENT, SERVER = "10.78.0.1", "10.78.0.2"
 
 

@@ -18,6 +18,7 @@ SIZES = {
     "lan": dict(mib=1024, postmark=(2000, 4000), tree=(500, 20), repo=5000, tar=1000, small=5000, random_s=20),
     "metro": dict(mib=1024, postmark=(500, 1000), tree=(500, 20), repo=2000, tar=300, small=1000, random_s=20),
     "wan": dict(mib=512, postmark=(100, 200), tree=(500, 20), repo=400, tar=60, small=200, random_s=60),
+    "far": dict(mib=1024, postmark=(100, 200), tree=(500, 20), repo=400, tar=60, small=200, random_s=60),
 }
 
 

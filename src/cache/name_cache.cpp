@@ -77,7 +77,7 @@ rt::Duration NameCache::absence_validity(const std::string& path) {
   }
   const Listing* const listing = parent_listing(path);
   if (!listing || now >= listing->proves_absence_until) return rt::Duration::zero();
-  if (listing->names.contains(std::string(name_of(path)))) return rt::Duration::zero();
+  if (listing->has(std::string(name_of(path)), now)) return rt::Duration::zero();
   return listing->proves_absence_until - now;
 }
 
@@ -100,6 +100,10 @@ std::optional<std::vector<store::DirEntry>> NameCache::listing(const std::string
       attr.nlink = 0;
     }
     entries.push_back(store::DirEntry{name, attr});
+  }
+  for (const auto& [name, until] : entry->listing->outdated) {
+    const auto known = attr(join_path(path, name));
+    if (known && loop_.now() < until) entries.push_back(store::DirEntry{name, *known});
   }
   return entries;
 }
@@ -161,6 +165,7 @@ void NameCache::put_listing(const std::string& path, const std::vector<store::Di
     const FileType type = known->second.attr ? known->second.attr->type : FileType::Unknown;
     listing.names.emplace(name, type);
   }
+  if (entry.listing && loop_.now() < entry.listing->expires) keep_outdated(path, *entry.listing, listing);
   listing.expires = loop_.now() + options_.listing_timeout;
   listing.proves_absence_until =
       loop_.now() + std::min({options_.absence_timeout, options_.listed_absence_timeout, options_.listing_timeout});
@@ -174,10 +179,23 @@ void NameCache::put_listing(const std::string& path, const std::vector<store::Di
   evict_listings();
 }
 
+/// What the listing before still knew and the new one lacks.
+void NameCache::keep_outdated(const std::string& path, const Listing& before, Listing& listing) const {
+  const auto keep = [&](const std::string& name) {
+    if (listing.names.contains(name)) return;
+    const auto known = entries_.find(join_path(path, name));
+    if (known != entries_.end() && known->second.attr && loop_.now() < known->second.attr_expires)
+      listing.outdated.emplace(name, known->second.attr_expires);
+  };
+  for (const auto& [name, type] : before.names) keep(name);
+  for (const auto& [name, until] : before.outdated) keep(name);
+}
+
 void NameCache::add_to_listing(const std::string& path, FileType type) {
   Listing* const listing = parent_listing(path);
   if (!listing) return;
   listing->names[std::string(name_of(path))] = type;
+  listing->outdated.erase(std::string(name_of(path)));
   listing->share.set(listing->names.size());
   evict_listings();
 }
@@ -186,6 +204,7 @@ void NameCache::take_from_listing(const std::string& path) {
   Listing* const listing = parent_listing(path);
   if (!listing) return;
   listing->names.erase(std::string(name_of(path)));
+  listing->outdated.erase(std::string(name_of(path)));
   listing->share.set(listing->names.size());
 }
 

@@ -136,6 +136,13 @@ class NameCache {
     std::uint64_t number = 0;  // of all listings that were kept
     Share share;
     std::unordered_map<std::string, FileType> names;
+    /// Gone by now, but still believed to be there, until then: the kernel believes it, too, and what a program sees by
+    /// listing and by asking for the name is to be the same.
+    std::unordered_map<std::string, rt::TimePoint> outdated;
+    bool has(const std::string& name, rt::TimePoint now) const {
+      const auto old = outdated.find(name);
+      return names.contains(name) || (old != outdated.end() && now < old->second);
+    }
     rt::TimePoint expires;
     rt::TimePoint proves_absence_until;
     rt::Duration took{};
@@ -169,6 +176,7 @@ class NameCache {
   void note_made(Entry& directory, const std::string& name);
   void evict();
   void evict_listings();
+  void keep_outdated(const std::string& path, const Listing& before, Listing& listing) const;
   /// The name is in its directory, as far as its listing is known.
   void add_to_listing(const std::string& path, FileType type);
   void take_from_listing(const std::string& path);

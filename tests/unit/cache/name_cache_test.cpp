@@ -116,6 +116,33 @@ TEST(NameCache, is_bounded_and_drops_the_least_used) {
   EXPECT_FALSE(f.cache.attr("f0"));
 }
 
+TEST(NameCache, a_newer_listing_does_not_contradict_attributes_that_are_still_believed) {
+  Fixture f;
+  f.cache.put_listing("d", {{"old", file(1)}, {"kept", file(1)}}, f.cache.ticket());
+  f.loop.run_for(1s);
+  // Renamed elsewhere; the kernel was told to believe in the old name.
+  f.cache.put_listing("d", {{"kept", file(1)}, {"new", file(1)}}, f.cache.ticket());
+  EXPECT_EQ(f.cache.listing("d")->size(), 3u);
+  EXPECT_TRUE(f.cache.attr("d/old"));
+  EXPECT_FALSE(f.cache.is_absent("d/old"));
+  f.cache.put_listing("d", {{"kept", file(1)}, {"new", file(1)}}, f.cache.ticket());
+  EXPECT_EQ(f.cache.listing("d")->size(), 3u);
+  f.loop.run_for(19s);
+  f.cache.put_listing("d", {{"kept", file(1)}, {"new", file(1)}}, f.cache.ticket());
+  EXPECT_EQ(f.cache.listing("d")->size(), 2u);
+  EXPECT_FALSE(f.cache.attr("d/old"));
+  EXPECT_TRUE(f.cache.is_absent("d/old"));
+}
+
+TEST(NameCache, what_was_asked_for_by_name_is_gone_from_a_newer_listing_too) {
+  Fixture f;
+  f.cache.put_listing("d", {{"old", file(1)}, {"mine", file(1)}}, f.cache.ticket());
+  f.cache.put_listing("d", {}, f.cache.ticket());
+  f.cache.put_absence("d/old", f.cache.ticket());
+  f.cache.removed("d/mine");
+  EXPECT_TRUE(f.cache.listing("d")->empty());
+}
+
 TEST(NameCache, the_names_of_all_listings_together_are_bounded) {
   NameCacheOptions options;
   options.max_listed_names = 100;
