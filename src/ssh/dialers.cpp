@@ -67,7 +67,7 @@ rt::Task<void> SshDialer::look_at_config() {
   const std::optional<SshConfig> defaults = co_await asking_defaults.join();
   if (!config) co_return;
   if (defaults) cipher_argument_ = ssh::cipher_argument(*config, *defaults);
-  untouched_keys_argument_ = ssh::untouched_keys_argument(*config);
+  if (!goes_through_proxy(*config)) untouched_keys_argument_ = ssh::untouched_keys_argument(*config);
   const auto own = config->find("controlpath");
   users_own_master_ = own != config->end() && own->second != "none";
   if (users_own_master_) co_return;
@@ -125,7 +125,7 @@ rt::Task<StreamResult> SshDialer::dial_lane() {
 }
 
 std::unique_ptr<rt::Dialer> SshDialer::quiet_twin() {
-  // Without a private master it is the user's, or not known, what another ssh would do.
+  // Without a private master it is the user's, or not known, what another ssh would do; nor what a proxy would ask.
   if (!socket_ || !untouched_keys_argument_) return nullptr;
   auto socket = ControlSocket::make();
   if (!socket) return nullptr;

@@ -115,6 +115,14 @@ std::optional<std::string> cipher_argument(const SshConfig& config, const SshCon
   return "-oCiphers=^aes128-gcm@openssh.com,aes256-gcm@openssh.com";
 }
 
+bool goes_through_proxy(const SshConfig& config) {
+  for (const char* keyword : {"proxyjump", "proxycommand"}) {
+    const auto way = config.find(keyword);
+    if (way != config.end() && way->second != "none") return true;
+  }
+  return false;
+}
+
 std::optional<std::string> untouched_keys_argument(const SshConfig& config) {
   // Called PubkeyAcceptedKeyTypes before OpenSSH 8.5; both names are understood since.
   for (const char* keyword : {"pubkeyacceptedalgorithms", "pubkeyacceptedkeytypes"}) {

@@ -29,6 +29,10 @@ SshConfig parse_config(std::string_view text);
 /// twice as fast, and ssh's default order does not know the processor. Only where the user left ciphers alone.
 std::optional<std::string> cipher_argument(const SshConfig& config, const SshConfig& defaults);
 
+/// True if the way leads over another host or program (ProxyJump, ProxyCommand), which may ask for something by itself
+/// whatever the ssh that starts it was told.
+bool goes_through_proxy(const SshConfig& config);
+
 /// The argument that leaves out keys which have to be touched (FIDO), so that a login with it does not wait for a
 /// person; nothing if `ssh -G` does not say which kinds of key it would use.
 std::optional<std::string> untouched_keys_argument(const SshConfig& config);

@@ -60,6 +60,13 @@ TEST(SshConfig, a_login_that_asks_nobody_leaves_out_keys_that_are_touched) {
   EXPECT_FALSE(untouched_keys_argument({}));
 }
 
+TEST(SshConfig, a_way_over_another_host_is_recognised) {
+  EXPECT_TRUE(goes_through_proxy({{"proxyjump", "gate"}}));
+  EXPECT_TRUE(goes_through_proxy({{"proxycommand", "nc %h %p"}}));
+  EXPECT_FALSE(goes_through_proxy({{"proxycommand", "none"}}));
+  EXPECT_FALSE(goes_through_proxy({}));
+}
+
 rt::Task<void> ask(os::UvLoop* loop, Words command, std::optional<SshConfig>* out) {
   *out = co_await query_config(loop, std::move(command));
   loop->stop();
