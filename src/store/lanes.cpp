@@ -19,6 +19,7 @@ constexpr std::uint64_t kCarriedByOne = 3 << 19;
 // A connection has room for 10 channels (MaxSessions); with meta, compound and file lanes on it, for fewer streams.
 constexpr std::size_t kMostStreamsApart = 8;
 constexpr std::size_t kMostStreamsBeside = 4;
+constexpr std::size_t kMostFileLanes = 7;
 
 Error no_longer() {
   return Error(Errc::ConnectionLost, "the connection has ended");
@@ -26,18 +27,25 @@ Error no_longer() {
 }  // namespace
 
 Lanes::Lanes(rt::Loop& loop, rt::Dialer& dialer, LaneOptions options, Logger& log, WireMeter& meter)
-    : loop_(loop), dialer_(dialer), options_(options), log_(log), meter_(meter), background_(loop), settled_(loop) {}
+    : loop_(loop),
+      dialer_(dialer),
+      options_(options),
+      log_(log),
+      meter_(meter),
+      background_(loop),
+      opening_file_lane_(loop),
+      settled_(loop) {}
 
 void Lanes::open(std::shared_ptr<Connection> connection, std::string directory) {
   if (!options_.enabled || !dialer_.has_lanes()) return;
   ++login_;
   connection_ = connection;
+  file_lanes_refused_ = false;
   stream_place_ = options_.streams ? StreamPlace::Unknown : StreamPlace::Nowhere;
-  file_lane_expected_ = false;
   const rt::OperationScope nobody_waits(loop_);
   background_.spawn(count_opening(open_compound(connection, directory, Urgency::Now)));
   background_.spawn(count_opening(open_compound(connection, directory, Urgency::Ahead)));
-  background_.spawn(count_opening(open_file_lane()));
+  background_.spawn(count_opening(open_file_lane(1)));
 }
 
 rt::Task<void> Lanes::settle_for(rt::Duration patience) {
@@ -59,7 +67,7 @@ std::shared_ptr<CompoundLane> Lanes::compound(Urgency urgency) const {
   return lane && lane->is_on() ? lane : nullptr;
 }
 
-std::shared_ptr<Session> Lanes::file_lane() const {
+std::shared_ptr<Session> Lanes::roomy_file_lane() const {
   std::shared_ptr<Session> best;
   for (const std::shared_ptr<Session>& lane : files_) {
     const bool usable = lane->channel().is_open() && !lane->is_full();
@@ -68,8 +76,12 @@ std::shared_ptr<Session> Lanes::file_lane() const {
   return best;
 }
 
-bool Lanes::file_lanes_full() const {
-  return !files_.empty() && std::all_of(files_.begin(), files_.end(), [](const auto& lane) { return lane->is_full(); });
+rt::Task<std::shared_ptr<Session>> Lanes::file_lane() {
+  std::shared_ptr<Session> lane = roomy_file_lane();
+  if (lane || files_.empty()) co_return std::move(lane);
+  co_await open_file_lane(std::min(files_.size() + 1, kMostFileLanes));
+  lane = roomy_file_lane();
+  co_return std::move(lane);
 }
 
 bool Lanes::keep_order() const {
@@ -133,28 +145,25 @@ rt::Task<void> Lanes::open_compound(std::shared_ptr<Connection> connection, std:
   (urgency == Urgency::Now ? now_ : ahead_) = std::move(lane);
 }
 
-rt::Task<std::shared_ptr<Session>> Lanes::add_file_lane() {
+rt::Task<void> Lanes::open_file_lane(std::size_t enough) {
   const std::uint64_t login = login_;
+  const std::shared_ptr<Connection> connection = connection_;
+  const rt::Mutex::Guard guard = co_await opening_file_lane_.lock();
+  if (login != login_ || files_.size() >= enough || file_lanes_refused_) co_return;
   const sftp::ChannelOptions channel;
-  std::shared_ptr<Session> session = co_await dial(connection_, channel);
-  if (!session) co_return nullptr;
+  std::shared_ptr<Session> session = co_await dial(connection, channel);
   if (login != login_) {
-    session->channel().close(no_longer());
-    co_return nullptr;
+    if (session) session->channel().close(no_longer());
+    co_return;
   }
-  files_.push_back(session);
-  co_return std::move(session);
-}
-
-rt::Task<void> Lanes::open_file_lane() {
-  co_await add_file_lane();
+  file_lanes_refused_ = !session;
+  if (session) files_.push_back(std::move(session));
 }
 
 void Lanes::expect_slow_file_lane() {
-  if (files_.size() != 1 || file_lane_expected_) return;
-  file_lane_expected_ = true;
+  if (files_.size() != 1 || file_lanes_refused_ || opening_file_lane_.is_locked()) return;
   const rt::OperationScope nobody_waits(loop_);
-  background_.spawn(open_file_lane());
+  background_.spawn(open_file_lane(2));
 }
 
 void Lanes::expect_stream(std::uint64_t window) {

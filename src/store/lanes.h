@@ -10,6 +10,7 @@
 #include "base/metrics.h"
 #include "rt/byte_stream.h"
 #include "rt/scope.h"
+#include "rt/semaphore.h"
 #include "store/compound_lane.h"
 #include "store/session.h"
 
@@ -39,12 +40,9 @@ class Lanes {
   void open(std::shared_ptr<Connection> connection, std::string directory);
   /// The lane for small jobs, or null while there is none.
   std::shared_ptr<CompoundLane> compound(Urgency urgency) const;
-  /// The least busy file lane that has room for a further open file, or null.
-  std::shared_ptr<Session> file_lane() const;
-  /// True if there are file lanes and none has room.
-  bool file_lanes_full() const;
-  /// One more file lane, or null if it is refused.
-  rt::Task<std::shared_ptr<Session>> add_file_lane();
+  /// The least busy file lane that has room for a further open file; another one is opened if all are full. Null while
+  /// there is none, and where no more are to be had.
+  rt::Task<std::shared_ptr<Session>> file_lane();
   /// A file lane will be slow: from now on there is another one.
   void expect_slow_file_lane();
   /// A stream flows, for which `window` bytes may be under way: more lanes are opened if that takes them.
@@ -52,6 +50,8 @@ class Lanes {
   const std::vector<std::shared_ptr<Session>>& streams() const { return streams_; }
   /// True if the server proved to serve a channel's requests in their order.
   bool keep_order() const;
+  /// Runs what somebody leaves behind that waits for answers on lanes: close() fails them.
+  void run_behind(rt::Task<void> task) { background_.spawn(std::move(task)); }
   /// Ends all lanes, e.g. since the login is gone.
   void close();
   rt::Task<void> finish() { return background_.join(); }
@@ -61,7 +61,9 @@ class Lanes {
  private:
   rt::Task<void> open_compound(std::shared_ptr<Connection> connection, std::string directory, Urgency urgency);
   rt::Task<void> count_opening(rt::Task<void> opening);
-  rt::Task<void> open_file_lane();
+  std::shared_ptr<Session> roomy_file_lane() const;
+  /// One more, unless there are `enough` by now.
+  rt::Task<void> open_file_lane(std::size_t enough);
   rt::Task<void> open_stream();
   bool wants_stream_lane(std::uint64_t window) const;
   rt::Task<std::shared_ptr<Session>> dial(std::shared_ptr<Connection> connection, sftp::ChannelOptions options);
@@ -91,8 +93,8 @@ class Lanes {
   StreamPlace stream_place_ = StreamPlace::Unknown;
   std::unique_ptr<rt::Dialer> twin_;  // dials the login of their own
   bool opening_stream_ = false;       // then twin_ is in use
-  bool file_lane_expected_ = false;
-  bool streams_refused_ = false;
+  rt::Mutex opening_file_lane_;
+  bool file_lanes_refused_ = false;
   bool keep_order_ = false;
   int opening_ = 0;
   rt::WaitList settled_;

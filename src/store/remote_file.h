@@ -18,7 +18,7 @@ class RemoteFile final : public File {
     /// The server serves the requests of a channel in their order.
     bool in_order = false;
     /// For streams through it.
-    Strands::Source further;
+    StrandSource further;
   };
   RemoteFile(std::shared_ptr<Session> session, std::string handle, std::string path, Options options);
 

@@ -132,8 +132,7 @@ rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::session() {
 rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::file_session() {
   // With several connections each is as good for files as the other.
   if (options_.max_connections == 1 && !sessions_.empty()) {
-    SessionPtr lane = lanes_.file_lane();
-    if (!lane && lanes_.file_lanes_full()) lane = co_await lanes_.add_file_lane();
+    SessionPtr lane = co_await lanes_.file_lane();
     if (lane) co_return lane;
   }
   PLY_CO_TRY(session, co_await this->session());

@@ -125,7 +125,8 @@ class Store {
   /// The most data that read_file, write_file and append_file do in one round trip. Larger jobs are better done in
   /// steps.
   virtual std::size_t max_job_size() const { return 0; }
-  /// True if requests on one open file take effect in the order they are made.
+  /// True if requests on one open file take effect in the order they are made, but for reads and writes of data that
+  /// are under way at the same time: these may go several ways.
   virtual bool keeps_order() const { return false; }
   /// True if setting mode and times of an open file is known to work there: then it need not be waited for.
   virtual bool sets_attributes() const { return false; }

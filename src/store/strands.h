@@ -12,7 +12,7 @@
 
 namespace ply::store {
 
-class Strands;
+struct StrandSource;
 
 /// Which names lead to open files, so that none of these is opened anew by a name that leads elsewhere by now.
 class OpenNames {
@@ -22,7 +22,15 @@ class OpenNames {
 
  private:
   friend class Strands;
-  std::multimap<std::string, Strands*> files_;  // by the server's path
+  std::multimap<std::string, StrandSource*> files_;  // by the server's path
+};
+
+/// Where a file's further handles come from; without lanes there are none.
+struct StrandSource {
+  Lanes* lanes = nullptr;
+  OpenNames* names = nullptr;
+  std::uint32_t flags = 0;  ///< of OPEN
+  bool closed = false;      ///< none are to be opened any more
 };
 
 /// The handles of one open file. Besides the one that it was opened with, a file that a stream goes through gets
@@ -37,37 +45,35 @@ class Strands {
     std::shared_ptr<Session> session;
     std::string handle;
   };
-  /// Where further handles come from; without lanes there are none.
-  struct Source {
-    Lanes* lanes = nullptr;
-    OpenNames* names = nullptr;
-    std::uint32_t flags = 0;  ///< of OPEN
-  };
-  Strands(Strand first, std::string path, Source source);
+  Strands(Strand first, std::string path, StrandSource source);
   ~Strands();
 
-  const Strand& first() const { return first_; }
+  const Strand& first() const { return state_->first; }
   /// Where the next piece of a stream goes, now that `bytes` of it go there and `window` of the link's may be under
   /// way.
   const Strand& next(std::uint64_t bytes, std::uint64_t window);
-  std::size_t count() const { return 1 + further_.size(); }
-  /// Closes all handles: the first failure. Requires: no request on them is under way.
+  /// Closes all handles: the first failure. One that is being opened is not waited for, nor are further ones that only
+  /// read. Requires: no request on them is under way.
   rt::Task<Status> close(sftp::Sending sending);
 
  private:
-  friend class OpenNames;
-  rt::Task<void> add(std::shared_ptr<Session> session);
-  rt::Task<bool> is_same_file(std::shared_ptr<Session> session, std::string handle);
+  /// What a handle that is being opened needs, however long its server takes: the file may be closed by then.
+  struct State {
+    Strand first;
+    std::vector<Strand> further;
+    std::string path;
+    StrandSource source;
+    bool adding = false;
+  };
+  static rt::Task<void> add(std::shared_ptr<State> state, std::shared_ptr<Session> session);
+  static rt::Task<bool> is_same_file(std::shared_ptr<State> state, std::shared_ptr<Session> session,
+                                     std::string handle);
+  static rt::Task<void> close_quietly(Strand strand);
   bool has(const Session& session) const;
 
-  Strand first_;
-  std::vector<Strand> further_;
-  std::string path_;
-  Source source_;
-  std::multimap<std::string, Strands*>::iterator name_;
+  std::shared_ptr<State> state_;
+  std::multimap<std::string, StrandSource*>::iterator name_;
   std::uint64_t carried_ = 0;
-  bool adding_ = false;
-  rt::Scope scope_;
 };
 
 }  // namespace ply::store

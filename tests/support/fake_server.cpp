@@ -518,6 +518,7 @@ rt::Task<Result<std::unique_ptr<rt::ByteStream>>> FakeDialer::dial() {
   ++dials;
   if (refuse) co_return Error(Errc::ConnectionLost, "refused by the test");
   server = std::make_shared<FakeServer>(loop_, tree_, personality_);
+  server->tamper = tamper;
   auto stream = std::make_unique<OwnedStream>(loop_, server, delay_);
   cut = [inner = stream->inner()] {
     if (const auto alive = inner.lock()) alive->cut();
@@ -530,6 +531,7 @@ std::unique_ptr<rt::Dialer> FakeDialer::quiet_twin() {
   auto made = std::make_unique<FakeDialer>(loop_, *twin_tree, personality_, delay_);
   made->refuse = refuse_twins;
   twin = made.get();
+  if (on_twin) on_twin(*made);
   return made;
 }
 

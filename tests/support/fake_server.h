@@ -115,6 +115,9 @@ class FakeDialer final : public rt::Dialer {
   bool refuse_twins = false;
   int lanes_refused = 0;
   FakeDialer* twin = nullptr;
+  std::function<void(FakeDialer&)> on_twin;
+  /// See FakeServer::tamper: of the servers that dial() makes.
+  std::function<std::optional<Buffer>(sftp::PacketType request, Buffer reply)> tamper;
 
  private:
   SimLoop& loop_;

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "store/remote_store.h"
-#include "support/fake_server.h"
+#include "support/store_fixture.h"
 
 namespace ply::store {
 namespace {
@@ -16,29 +16,18 @@ using test::FakeTree;
 using test::Personality;
 using test::SimLoop;
 
-/// A store with its lanes over a fake server whose "/base" is mounted, 10 ms away each way.
-struct Fixture {
+RemoteStoreOptions with_reconnect(bool reconnect) {
+  RemoteStoreOptions options;
+  options.reconnect = reconnect;
+  return options;
+}
+
+struct Fixture : test::StoreFixture {
   explicit Fixture(Personality personality = {}, std::uint64_t seed = 1, std::size_t max_lanes = 9,
                    bool reconnect = false)
-      : loop(seed) {
-    tree.mkdir("/base", 0755);
-    auto owned = std::make_unique<FakeDialer>(loop, tree, personality);
-    dialer = owned.get();
+      : StoreFixture(seed, std::move(personality), with_reconnect(reconnect)) {
     dialer->max_lanes = max_lanes;
-    RemoteStoreOptions options;
-    options.base = "/base";
-    options.reconnect = reconnect;
-    store = std::make_unique<RemoteStore>(loop, std::move(owned), options, log, meter);
-    EXPECT_TRUE(loop.run(store->connect()).ok());
-    loop.run(store->lanes().settle_for(std::chrono::seconds(10)));
-  }
-  ~Fixture() {
-    loop.run(store->shut_down());
-    loop.run_until_idle();
-  }
-  template <class T>
-  T run(rt::Task<T> task) {
-    return loop.run(std::move(task));
+    open_lanes();
   }
   /// The round trips that a job waited for, one after the other.
   template <class T>
@@ -60,13 +49,6 @@ struct Fixture {
     return file;
   }
   bool lane_is_on() { return store->lanes().compound(Urgency::Now) != nullptr; }
-
-  SimLoop loop;
-  FakeTree tree;
-  NullLogger log;
-  WireMeter meter;
-  FakeDialer* dialer = nullptr;
-  std::unique_ptr<RemoteStore> store;
 };
 
 TEST(CompoundLane, whole_jobs_take_one_round_trip) {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support/fake_server.h"
+#include "support/store_fixture.h"
 
 namespace ply::store {
 namespace {
@@ -15,36 +15,19 @@ using test::FakeTree;
 using test::Personality;
 using test::SimLoop;
 
-/// A store over a fake server whose "/base" is mounted.
-struct Fixture {
-  explicit Fixture(Personality personality = {}, RemoteStoreOptions options = {}, std::uint64_t seed = 1) : loop(seed) {
-    tree.mkdir("/base", 0755);
-    auto owned = std::make_unique<FakeDialer>(loop, tree, personality);
-    dialer = owned.get();
-    options.base = "/base";
-    options.lanes = false;  // the plain way; compound_lane_test.cpp has the short one
-    store = std::make_unique<RemoteStore>(loop, std::move(owned), options, log, meter);
-  }
-  ~Fixture() {
-    loop.run(store->shut_down());
-    loop.run_until_idle();
-  }
-  template <class T>
-  T run(rt::Task<T> task) {
-    return loop.run(std::move(task));
-  }
+RemoteStoreOptions plain(RemoteStoreOptions options) {
+  options.lanes = false;  // the plain way; compound_lane_test.cpp has the short one
+  return options;
+}
+
+struct Fixture : test::StoreFixture {
+  explicit Fixture(Personality personality = {}, RemoteStoreOptions options = {}, std::uint64_t seed = 1)
+      : StoreFixture(seed, std::move(personality), plain(std::move(options))) {}
   int served(PacketType type) { return dialer->server->served[type]; }
   void close(std::unique_ptr<File>& file) {
     EXPECT_TRUE(run(file->close()).ok());
     file.reset();
   }
-
-  SimLoop loop;
-  FakeTree tree;
-  NullLogger log;
-  WireMeter meter;
-  FakeDialer* dialer = nullptr;
-  std::unique_ptr<RemoteStore> store;
 };
 
 Personality without_extensions() {

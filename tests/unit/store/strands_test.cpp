@@ -2,13 +2,11 @@
 // Files on several lanes: what a stream gains, and which other files it must never touch.
 #include "store/strands.h"
 
-#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "store/remote_store.h"
-#include "support/fake_server.h"
+#include "support/store_fixture.h"
 
 namespace ply::store {
 namespace {
@@ -23,22 +21,11 @@ using test::SimLoop;
 constexpr std::size_t kPiece = 256 * 1000;
 constexpr std::size_t kCount = 280;  // pieces of a stream: 70 MB
 
-/// A store with its lanes over a fake server 20 ms away, whose link has no end of capacity.
-struct Fixture {
-  explicit Fixture(Personality personality = {}, std::size_t max_lanes = 9) : loop(1) {
-    tree.mkdir("/base", 0755);
-    auto owned = std::make_unique<FakeDialer>(loop, tree, personality);
-    dialer = owned.get();
+struct Fixture : test::StoreFixture {
+  explicit Fixture(Personality personality = {}, std::size_t max_lanes = 9)
+      : StoreFixture(1, std::move(personality), RemoteStoreOptions()) {
     dialer->max_lanes = max_lanes;
-    RemoteStoreOptions options;
-    options.base = "/base";
-    store = std::make_unique<RemoteStore>(loop, std::move(owned), options, log, meter);
-    EXPECT_TRUE(loop.run(store->connect()).ok());
-    loop.run(store->lanes().settle_for(std::chrono::seconds(10)));
-  }
-  ~Fixture() {
-    loop.run(store->shut_down());
-    loop.run_until_idle();
+    open_lanes();
   }
   std::unique_ptr<File> create(const std::string& path) {
     OpenMode mode;
@@ -95,13 +82,6 @@ struct Fixture {
     return std::accumulate(servers.begin(), servers.end(), std::size_t{0},
                            [](std::size_t sum, const auto& server) { return sum + server->open_handles(); });
   }
-
-  SimLoop loop;
-  FakeTree tree;
-  NullLogger log;
-  WireMeter meter;
-  FakeDialer* dialer = nullptr;
-  std::unique_ptr<RemoteStore> store;
 };
 
 TEST(Strands, a_stream_over_a_wide_link_goes_over_several_lanes_both_ways) {
@@ -242,6 +222,58 @@ TEST(Strands, a_lost_connection_of_streams_loses_no_stream_that_begins_later) {
   f.dialer->twin->cut = nullptr;
 }
 
+TEST(Strands, what_was_under_way_when_their_connection_is_lost_is_told_and_nothing_else_is_missing) {
+  Fixture f;
+  f.dialer->twin_tree = &f.tree;
+  auto file = f.create("f");
+  for (std::size_t i = 0; i < 160; i += 40) f.write(*file, i, i + 40);
+  ASSERT_NE(f.dialer->twin, nullptr);
+  std::vector<rt::Running<Status>> writes;
+  {
+    rt::Scope scope(f.loop);
+    for (std::size_t i = 160; i < 200; ++i)
+      writes.push_back(
+          rt::start(scope, file->write(i * kPiece, Buffer::copy_of(as_bytes(Fixture::content(i * kPiece, kPiece))))));
+    f.loop.run_for(std::chrono::milliseconds(15));
+    f.dialer->twin->cut();
+    f.loop.run(scope.join());
+  }
+  const std::string on_server = f.tree.content("/base/f");
+  std::size_t lost = 0;
+  for (std::size_t i = 160; i < 200; ++i) {
+    const Status written = f.run(writes[i - 160].join());
+    if (!written) {
+      ++lost;
+      EXPECT_TRUE(written.failed_with(Errc::ConnectionLost));
+    } else {
+      EXPECT_TRUE(on_server.substr(i * kPiece, kPiece) == Fixture::content(i * kPiece, kPiece)) << i;
+    }
+  }
+  EXPECT_GT(lost, 0u);
+  EXPECT_LT(lost, 40u);
+  // What was lost can be written again: the login stands.
+  f.write(*file, 160, 200);
+  EXPECT_TRUE(f.tree.content("/base/f") == Fixture::content(0, 200 * kPiece));
+  f.dialer->twin->cut = nullptr;
+}
+
+TEST(Strands, a_server_that_does_not_answer_the_opening_holds_up_no_close) {
+  Fixture f;
+  f.dialer->twin_tree = &f.tree;
+  f.tree.put("/base/f", Fixture::content(0, 40 * kPiece));
+  auto file = f.open("f");
+  f.dialer->on_twin = [](FakeDialer& twin) {
+    twin.tamper = [](PacketType request, Buffer reply) {
+      return request == PacketType::Open ? std::nullopt : std::optional<Buffer>(std::move(reply));
+    };
+  };
+  f.read(*file, 0, 40);
+  f.read(*file, 0, 40);
+  ASSERT_NE(f.dialer->twin, nullptr);
+  EXPECT_EQ(f.dialer->twin->server->served[PacketType::Open], 1);
+  f.close(file);
+}
+
 TEST(Strands, the_servers_limit_of_open_handles_is_kept) {
   Personality personality;
   personality.max_handles = 40;
@@ -268,6 +300,17 @@ TEST(Strands, the_servers_limit_of_open_handles_is_kept) {
   EXPECT_EQ(Fixture::open_handles(f.dialer->lane_servers), 0u);
   auto again = f.open("f");
   f.close(again);
+}
+
+TEST(Strands, a_second_file_lane_that_is_refused_is_not_asked_for_again) {
+  Fixture f({}, 3);
+  auto file = f.create("f");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(f.run(file->sync()).ok());
+    f.loop.run_until_idle();
+  }
+  EXPECT_EQ(f.dialer->lanes_refused, 1);
+  f.close(file);
 }
 
 TEST(Strands, files_are_opened_on_another_lane_while_one_syncs) {
