@@ -128,8 +128,7 @@ class Branch {
   enum class Why {
     Walk,     ///< a program will list it
     LookUp,   ///< one name in it was looked up; worth it for a small directory only
-    Names,    ///< more were
-    Refresh,  ///< its listing is about to be too old to prove absences
+    Refresh,  ///< more were, or its listing is about to be too old to prove absences
   };
   rt::Task<void> list_ahead(std::string path, Why why);
   void refresh(const std::string& directory);

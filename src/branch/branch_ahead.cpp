@@ -52,10 +52,12 @@ bool Branch::is_cheap_to_list(const std::string& directory) const {
   constexpr std::size_t kFew = 1000;
   constexpr std::size_t kMany = 4000;  // more is felt by the processors
   constexpr rt::Duration kShort = std::chrono::milliseconds(50);
+  constexpr rt::Duration kLong = std::chrono::milliseconds(450);  // half of what it proves absences for
   constexpr double kBytesPerName = 128;
   constexpr double kLittle = 0.02;  // seconds of the whole link, twice a second
   const auto cost = names_.listing_cost(directory);
-  if (!cost || cost->names <= kFew) return cost.has_value();
+  if (!cost || cost->took > kLong) return false;
+  if (cost->names <= kFew) return true;
   const double bytes = static_cast<double>(cost->names) * kBytesPerName;
   return cost->names <= kMany && (cost->took <= kShort || bytes <= store_->read_rate() * kLittle);
 }
@@ -136,11 +138,13 @@ void Branch::note_lookup(const std::string& directory) {
   if (lookups_.size() > kMostLookedUp) lookups_.clear();
   const rt::OperationScope nobody_waits(loop_);
   fetch(walk_.directory_wanted(directory, ahead::WalkPlanner::Interest::Names, seconds_now()));
+  // Where that costs too much, names go on being asked for one by one.
+  if (names_.listing_cost(directory) && !is_cheap_to_list(directory)) return;
   const int count = ++lookups_[directory];
   if (count < 1) return;
   if (count == 1) return background_.spawn(list_ahead(directory, Why::LookUp));
   lookups_.erase(directory);
-  background_.spawn(list_ahead(directory, Why::Names));
+  background_.spawn(list_ahead(directory, Why::Refresh));
 }
 
 }  // namespace ply::branch

@@ -173,7 +173,7 @@ void NameCache::put_listing(const std::string& path, const std::vector<store::Di
   listing.number = ++last_listing_;
   listing.took = took;
   listing.share = Share(listed_names_);
-  listing.share.set(listing.names.size());
+  listing.count();
   entry.listing = std::move(listing);
   listed_.push_back(Listed{path, last_listing_});
   evict_listings();
@@ -196,7 +196,7 @@ void NameCache::add_to_listing(const std::string& path, FileType type) {
   if (!listing) return;
   listing->names[std::string(name_of(path))] = type;
   listing->outdated.erase(std::string(name_of(path)));
-  listing->share.set(listing->names.size());
+  listing->count();
   evict_listings();
 }
 
@@ -205,7 +205,7 @@ void NameCache::take_from_listing(const std::string& path) {
   if (!listing) return;
   listing->names.erase(std::string(name_of(path)));
   listing->outdated.erase(std::string(name_of(path)));
-  listing->share.set(listing->names.size());
+  listing->count();
 }
 
 void NameCache::evict_listings() {

@@ -143,6 +143,7 @@ class NameCache {
       const auto old = outdated.find(name);
       return names.contains(name) || (old != outdated.end() && now < old->second);
     }
+    void count() { share.set(names.size() + outdated.size()); }
     rt::TimePoint expires;
     rt::TimePoint proves_absence_until;
     rt::Duration took{};

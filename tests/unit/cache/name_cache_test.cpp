@@ -123,6 +123,7 @@ TEST(NameCache, a_newer_listing_does_not_contradict_attributes_that_are_still_be
   // Renamed elsewhere; the kernel was told to believe in the old name.
   f.cache.put_listing("d", {{"kept", file(1)}, {"new", file(1)}}, f.cache.ticket());
   EXPECT_EQ(f.cache.listing("d")->size(), 3u);
+  EXPECT_EQ(f.cache.listed_names(), 3u);
   EXPECT_TRUE(f.cache.attr("d/old"));
   EXPECT_FALSE(f.cache.is_absent("d/old"));
   f.cache.put_listing("d", {{"kept", file(1)}, {"new", file(1)}}, f.cache.ticket());

@@ -504,6 +504,23 @@ TEST(FileSystem, making_files_in_a_large_directory_goes_on_at_one_round_trip_eac
   EXPECT_LE(cost, 1012u);  // in four seconds: a directory's attributes are asked for now and then, too
 }
 
+TEST(FileSystem, a_large_directory_that_takes_long_to_list_is_not_listed_over_and_over) {
+  EngineOptions options;
+  options.delay = std::chrono::milliseconds(100);
+  Engine e(1, options);
+  e.open_lanes();
+  for (int i = 0; i < 3000; ++i) e.tree.put("/base/d/f" + std::to_string(i), "x");
+  ASSERT_TRUE(e.list("d").ok());
+  ASSERT_TRUE(e.write_file("d/first", "x").ok());
+  e.loop.run_for(2s);
+  const int listed = e.dialer->server->served[sftp::PacketType::Opendir];
+  for (int i = 0; i < 20; ++i) {
+    const std::uint32_t cost = e.cost([&] { ASSERT_TRUE(e.write_file("d/new" + std::to_string(i), "x").ok()); });
+    EXPECT_LE(cost, 4u) << i;
+  }
+  EXPECT_EQ(e.dialer->server->served[sftp::PacketType::Opendir], listed);
+}
+
 TEST(FileSystem, content_of_the_second_it_changed_in_is_believed_for_as_long_as_attributes_are) {
   Engine e(1);
   e.open_lanes();
