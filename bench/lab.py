@@ -154,14 +154,28 @@ class Lab:
     def stop(self):
         subprocess.run(["fusermount3", "-u", "-z", self.mnt], stderr=subprocess.DEVNULL)
         if self.mounted is not None:
-            os.killpg(self.mounted.pid, signal.SIGKILL)  # with its ssh children
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.mounted.pid, signal.SIGKILL)  # with its ssh children
         for process in reversed(self.processes):
+            # A session of sshd's waits for a client that may be gone, and outlives it.
+            sessions = descendants(process.pid)
             process.terminate()
             process.wait()
+            for pid in sessions:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
         if self.namespaces:
             for ns in (self.client_ns, self.server_ns):
                 subprocess.run(["ip", "netns", "del", ns], stderr=subprocess.DEVNULL)
         shutil.rmtree(self.base)
+
+
+def descendants(pid):
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [each for child in map(int, children) for each in (child, *descendants(child))]
 
 
 def free_port():
