@@ -30,7 +30,8 @@ Branch::Branch(rt::Loop& loop, std::unique_ptr<store::Store> store, BranchOption
       dirty_budget_(loop, options.dirty_budget),
       data_([this] { return options_.memory - std::min(options_.memory, dirty_budget_.in_use()); }),
       background_(loop),
-      walk_(walk_options(options)) {}
+      walk_(walk_options(options)),
+      clock_(loop) {}
 
 rt::Task<void> Branch::shut_down() {
   log_.debug("fetched ahead and not used: {} listings and files", walk_.wasted());
@@ -282,6 +283,8 @@ rt::Task<Status> Branch::set_attr(std::string path, AttrChange change, Follow fo
   PLY_CO_TRY(remote, outward(path));
   Status mapped = ids_.to_remote(change);
   if (!mapped) co_return std::move(mapped);
+  // What was made in a directory was made before: it must neither be refused by a new mode nor undo a new time.
+  co_await settle_below(path);
   auto set = co_await store_->set_attr(remote, change, follow);
   names_.changed(path);  // also after a failure: a part may have been done
   if (change.size) data_.removed(path);
@@ -292,6 +295,7 @@ rt::Task<Status> Branch::set_attr(std::string path, AttrChange change, Follow fo
 
 rt::Task<Status> Branch::sync_directory(std::string path) {
   PLY_CO_TRY(remote, outward(path));
+  co_await settle_below(path);
   co_return co_await store_->sync_directory(remote);
 }
 

@@ -11,6 +11,7 @@
 #include "branch/charset.h"
 #include "branch/id_map.h"
 #include "branch/open_file.h"
+#include "branch/server_clock.h"
 #include "cache/data_cache.h"
 #include "cache/name_cache.h"
 #include "rt/semaphore.h"
@@ -87,7 +88,7 @@ class Branch {
   /// Sends what is pending at or below the path: its names are about to be looked at, or to change, as a whole.
   rt::Task<void> settle_below(std::string path);
   /// Seconds since 1970 as the server counts them, as far as new files told.
-  std::int64_t server_seconds() const { return loop_.wall_seconds() + clock_ahead_; }
+  std::int64_t server_seconds() const { return clock_.seconds(); }
 
   /// The file was changed through an open handle: what is known of `path` is out of date.
   void changed(const std::string& path) { names_.changed(path); }
@@ -153,7 +154,6 @@ class Branch {
   cache::ContentVersion version_of(const Attr& attr) const;
   /// A file that was written here is on the server now. `all_ours`: what is known of its content is all that it has.
   void settled(const std::optional<std::string>& path, const Attr& attr, bool all_ours);
-  void learn_clock(const Attr& fresh) { clock_ahead_ = fresh.mtime - loop_.wall_seconds(); }
 
   rt::Loop& loop_;
   std::unique_ptr<store::Store> store_;
@@ -170,7 +170,7 @@ class Branch {
   std::map<std::string, std::shared_ptr<rt::Event>> listings_under_way_;
   std::map<std::string, std::shared_ptr<rt::Event>> reads_under_way_;
   std::map<std::string, int> lookups_;  // per directory, of names that had to be asked for
-  std::int64_t clock_ahead_ = 0;        // of the server's clock, in seconds
+  ServerClock clock_;
 };
 
 }  // namespace ply::branch

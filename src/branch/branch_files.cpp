@@ -41,7 +41,6 @@ bool Branch::is_current(const cache::FileData& data, const std::string& path, co
 
 void Branch::settled(const std::optional<std::string>& path, const Attr& attr, bool all_ours) {
   if (!path) return;  // the name was removed meanwhile
-  learn_clock(attr);
   auto local = inward(attr);
   if (!local) return names_.changed(*path);
   names_.set_own_attr(*path, *local);
@@ -237,6 +236,7 @@ rt::Task<Result<Branch::Opened>> Branch::create(std::string path, store::OpenMod
   const auto owner = names_.owner_of_new_file(parent);
   const bool later = owner && store_->keeps_order() && ids_.is_identity();
   const auto confirm = later ? store::Confirm::Later : store::Confirm::Attributes;
+  const rt::Duration sent = loop_.wall_time();
   auto created = co_await store_->create(remote, mode, node, confirm);
   if (!created) {
     if (created.error().is(Errc::Exists)) names_.appeared(path);
@@ -246,7 +246,7 @@ rt::Task<Result<Branch::Opened>> Branch::create(std::string path, store::OpenMod
   if (later) {
     opened.attr = expected_attr(node, *owner);
   } else {
-    learn_clock(opened.attr);
+    clock_.learn(opened.attr.mtime, sent);
   }
   auto local = inward(opened.attr);
   if (!local) {

@@ -170,6 +170,7 @@ rt::Task<void> OpenFile::send_job() {
   PendingFile& job = *pending_;
   const auto content = std::make_shared<const Buffer>(Buffer::copy_of(job.content.span()));
   auto remote = owner_.outward(*path_);
+  const rt::Duration sent = owner_.loop_.wall_time();
   Result<Attr> attr = Errc::Failure;
   if (!remote) {
     attr = std::move(remote).error();
@@ -195,6 +196,7 @@ rt::Task<void> OpenFile::send_job() {
   owner_.pending_.erase(owner_.pending_.find(*path_));
   if (acknowledged_) acknowledged_(Range{0, std::numeric_limits<std::uint64_t>::max()});
   if (attr) {
+    if (!done->mtime && !content->empty()) owner_.clock_.learn(attr->mtime, sent);
     // Of an append, the pages that are guessed to stand before it are right if nobody else appended meanwhile.
     const bool all_ours = done->kind != PendingFile::Kind::Append || attr->size == done->size();
     if (!all_ours || done->kind != PendingFile::Kind::Append) data_->clear();

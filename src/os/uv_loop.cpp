@@ -89,8 +89,8 @@ rt::TimePoint UvLoop::now() const {
   return rt::TimePoint(std::chrono::nanoseconds(uv_hrtime()));
 }
 
-std::int64_t UvLoop::wall_seconds() const {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+rt::Duration UvLoop::wall_time() const {
+  return std::chrono::system_clock::now().time_since_epoch();
 }
 
 void UvLoop::post(std::coroutine_handle<> coroutine) {

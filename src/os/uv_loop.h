@@ -36,7 +36,7 @@ class UvLoop final : public rt::Loop {
   void stop();
 
   rt::TimePoint now() const override;
-  std::int64_t wall_seconds() const override;
+  rt::Duration wall_time() const override;
   void post(std::coroutine_handle<> coroutine) override;
   void post(std::function<void()> callback) override;
   rt::TimerId after(rt::Duration delay, std::function<void()> callback) override;

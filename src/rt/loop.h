@@ -23,8 +23,9 @@ class Loop {
   virtual ~Loop() = default;
 
   virtual TimePoint now() const = 0;
-  /// Seconds since 1970 UTC (file times are compared with it).
-  virtual std::int64_t wall_seconds() const = 0;
+  /// Since 1970 UTC (file times are compared with it). Jumps when the clock is set.
+  virtual Duration wall_time() const = 0;
+  std::int64_t wall_seconds() const { return std::chrono::floor<std::chrono::seconds>(wall_time()).count(); }
 
   /// Resumes `coroutine` soon. Waking is the hottest call of the engine and allocates nothing by itself.
   virtual void post(std::coroutine_handle<> coroutine) = 0;

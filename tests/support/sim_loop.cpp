@@ -6,9 +6,9 @@
 
 namespace ply::test {
 
-std::int64_t SimLoop::wall_seconds() const {
-  constexpr std::int64_t kStart = 1'700'000'000;
-  return kStart + std::chrono::duration_cast<std::chrono::seconds>(now_.time_since_epoch()).count();
+rt::Duration SimLoop::wall_time() const {
+  constexpr std::chrono::seconds kStart(1'700'000'000);
+  return kStart + now_.time_since_epoch();
 }
 
 rt::TimerId SimLoop::after(rt::Duration delay, std::function<void()> callback) {

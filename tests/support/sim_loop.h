@@ -19,7 +19,7 @@ class SimLoop final : public rt::Loop {
   explicit SimLoop(std::uint64_t seed) : random_(seed) {}
 
   rt::TimePoint now() const override { return now_; }
-  std::int64_t wall_seconds() const override;
+  rt::Duration wall_time() const override;
   void post(std::coroutine_handle<> coroutine) override { ready_.emplace_back(coroutine); }
   void post(std::function<void()> callback) override { ready_.emplace_back(std::move(callback)); }
   rt::TimerId after(rt::Duration delay, std::function<void()> callback) override;

@@ -283,6 +283,50 @@ TEST(FileSystem, links_written_here_read_back_as_written_others_are_contained) {
   EXPECT_EQ(*e.run(e.files->read_link(*e.look_up("inside"))), "d/x");
 }
 
+// rsync gives a directory its time, fills it, looks whether the time is still right, and mends it if not.
+TEST(FileSystem, a_directory_whose_content_changed_is_newer_than_the_old_times_that_files_were_given) {
+  Engine e(1);
+  ASSERT_TRUE(e.run(e.files->make_directory(kRootNode, "d", 0755, Caller())).ok());
+  const NodeId directory = *e.look_up("d");
+  // The time of a file that was copied with it tells nothing about the server's clock.
+  for (const char* name : {"first", "second"}) {
+    auto created = e.run(e.files->create(kRootNode, name, 0644, writing(), Caller()));
+    ASSERT_TRUE(e.run(e.files->write(created->open.handle, 0, bytes("old"), WriteOrigin::Program)).ok());
+    SetAttr old;
+    old.mtime = std::int64_t{1'500'000'000};
+    old.atime = old.mtime;
+    ASSERT_TRUE(e.run(e.files->set_attr(created->entry.node, old)).ok());
+    ASSERT_TRUE(e.run(e.files->flush(created->open.handle)).ok());
+    e.run(e.files->release(created->open.handle));
+  }
+  SetAttr own;
+  own.mtime = e.loop.wall_seconds() - 60;
+  own.atime = own.mtime;
+  ASSERT_TRUE(e.run(e.files->set_attr(directory, own)).ok());
+  ASSERT_TRUE(e.run(e.files->make_directory(directory, "sub", 0755, Caller())).ok());
+  EXPECT_EQ(e.run(e.files->get_attr(directory))->stat.attr.mtime, e.loop.wall_seconds());
+}
+
+// What comes late must not undo it: neither the time, nor may a file that the program has made already be refused.
+TEST(FileSystem, a_directorys_attributes_are_set_after_what_was_made_in_it) {
+  Engine e(1);
+  ASSERT_TRUE(e.run(e.files->make_directory(kRootNode, "d", 0755, Caller())).ok());
+  ASSERT_TRUE(e.write_file("d/first", "1").ok());
+  const NodeId directory = *e.look_up("d");
+  auto created = e.run(e.files->create(directory, "second", 0644, writing(), Caller()));
+  ASSERT_TRUE(e.run(e.files->write(created->open.handle, 0, bytes("2"), WriteOrigin::Program)).ok());
+  ASSERT_FALSE(e.tree.exists("/base/d/second")) << "it waits for more";
+  SetAttr change;
+  change.mtime = std::int64_t{1'500'000'000};
+  change.atime = change.mtime;
+  ASSERT_TRUE(e.run(e.files->set_attr(directory, change)).ok());
+  ASSERT_TRUE(e.run(e.files->flush(created->open.handle)).ok());
+  e.run(e.files->release(created->open.handle));
+  int failure = 0;
+  EXPECT_EQ(e.tree.find("/base/d", true, failure)->mtime, 1'500'000'000);
+  EXPECT_EQ(e.run(e.files->get_attr(directory))->stat.attr.mtime, 1'500'000'000);
+}
+
 TEST(FileSystem, ctime_never_goes_back) {
   Engine e(1);
   test::FakeNodePtr file = e.tree.put("/base/f", "x");
