@@ -244,6 +244,9 @@ rt::Task<Result<Attr>> RemoteStore::stat(std::string path, Follow follow) {
   const std::string full = full_path(path);
   auto attr = co_await session->attrs_call(sftp::make_simple(type, full));
   if (attr) co_return std::move(attr);
+  // Whoever asks has looked at the directory, so that this name is meant: nothing more to find out.
+  if (attr.failed_with(Errc::NotFound))
+    co_return std::move(attr).error().during("access", full).on_server(dialer_->name());
   Error failure = co_await explain(session, Attempt::Other, std::move(attr).error(), full);
   co_return std::move(failure);
 }

@@ -164,7 +164,7 @@ TEST(RemoteStore, the_true_cause_is_asked_for_after_a_general_failure) {
   EXPECT_TRUE(f.run(store.link("file", "full")).failed_with(Errc::Exists));
   EXPECT_TRUE(f.run(store.read_link("file")).failed_with(Errc::InvalidArgument));
   EXPECT_TRUE(f.run(store.list("file", Urgency::Now)).failed_with(Errc::NotDirectory));
-  EXPECT_TRUE(f.run(store.stat("file/below", Follow::No)).failed_with(Errc::NotDirectory));
+  EXPECT_TRUE(f.run(store.make_directory("file/below", NewNode())).failed_with(Errc::NotDirectory));
   EXPECT_TRUE(f.run(store.stat("nothing", Follow::No)).failed_with(Errc::NotFound));
 }
 

@@ -387,6 +387,13 @@ TEST(FileSystem, round_trips_are_within_their_budgets) {
   EXPECT_EQ(e.tree.content("/base/d/i"), "x");
 }
 
+TEST(FileSystem, a_name_that_is_not_there_costs_one_round_trip_where_nothing_was_listed) {
+  Engine e(1);
+  e.open_lanes();
+  EXPECT_EQ(e.cost([&] { ASSERT_TRUE(e.stat("none").failed_with(Errc::NotFound)); }), 1u);
+  EXPECT_EQ(e.cost([&] { ASSERT_TRUE(e.stat("none").failed_with(Errc::NotFound)); }), 0u);
+}
+
 /// As tar does it: exclusive creation, then everything else with the last write.
 TEST(FileSystem, extracting_a_file_takes_two_round_trips) {
   Engine e(1);
