@@ -33,7 +33,11 @@ Connecting:
     -o ssh_command=CMD     run CMD instead of 'ssh'
     -o sftp_server=S       subsystem, or path of the sftp-server program (default: sftp)
     -o password_stdin      read the password from standard input
-    -o reconnect           connect again when the connection is lost
+    -o no_reconnect        end when the connection is lost (default: -o reconnect, make it again)
+    -o onloss=fail|wait    while the server is away, programs get errors (default), or wait for it
+    -o timeo=SECONDS       it is away when it answers nothing for so long (default: 8)
+    -o umount_timeout=SECONDS
+                           after an unmount, give up what the server does not take for so long (default: 30)
     -o delay_connect       connect when the mount is first used
     -o no_check_root       do not check that the directory exists
     -o max_conns=N         up to N connections (default: 1)

@@ -114,6 +114,8 @@ void complete(PlanDraft& draft) {
   }
   plan.branch.dirty_budget = branch::kDirtyPerConnection * plan.remote.max_connections;
   plan.remote.base = plan.source.directory;
+  // Whoever speaks to us over standard input does so once.
+  if (plan.passive) plan.remote.loss.reconnect = false;
   plan.files.typed_root = plan.source.directory;
   if (draft.iconv_module) {
     plan.remote_charset = draft.from_code;
@@ -151,6 +153,7 @@ std::vector<std::string_view> option_names() {
 Result<MountPlan> make_plan(const CommandLine& line) {
   PlanDraft draft;
   draft.plan.persona = line.persona;
+  draft.plan.remote.loss.reconnect = true;
   if (line.persona == Persona::Sshfs) draft.plan.files.symlinks.policy = vfs::SymlinkPolicy::Contain;
   for (const Setting& setting : line.settings) {
     Status applied = apply_setting(draft, setting);

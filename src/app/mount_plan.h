@@ -40,6 +40,8 @@ struct MountPlan {
   bool password_stdin = false;
   bool delay_connect = false;
   store::RemoteStoreOptions remote;
+  /// After an unmount, how long the server may take none of the data that it does not have yet before it is given up.
+  rt::Duration umount_timeout = std::chrono::seconds(30);
 
   // Behaving
   branch::BranchOptions branch;

@@ -12,15 +12,20 @@
 #include "app/logger.h"
 #include "app/mount_point.h"
 #include "fuse/session.h"
+#include "os/machine_events.h"
 #include "os/uv_loop.h"
 #include "ssh/dialers.h"
 #include "store/local_store.h"
+#include "store/steady_store.h"
 
 namespace ply::app {
 
 namespace {
 
 constexpr rt::Duration kPatienceForLanes = std::chrono::seconds(2);
+constexpr rt::Duration kEndPeriod = std::chrono::milliseconds(200);
+// For a server that is silent when there is nothing left that it should have.
+constexpr rt::Duration kPatienceAtEnd = std::chrono::seconds(2);
 
 /// One mount from the first connection to the last byte sent. Owns everything, and ends it in order: no more
 /// requests, then no more writes, then no more connections.
@@ -55,6 +60,9 @@ class MountRun {
   std::vector<std::string> mount_options() const;
   void log_costs();
   void begin_end(int exit_status);
+  /// Sees to it that the end comes, whatever the server does.
+  void watch_end();
+  void give_up(std::string_view why);
   void on_signal();
 
   const MountPlan& plan_;
@@ -68,12 +76,17 @@ class MountRun {
   OperationMeter own_operations_;
   OperationMeter& operations_;
   std::shared_ptr<ssh::Secret> secret_;
-  store::RemoteStore* remote_ = nullptr;  // owned by the branch
+  store::RemoteStore* remote_ = nullptr;  // owned by the branch's store
   std::unique_ptr<vfs::FileSystem> files_;
   std::unique_ptr<fuse::Session> session_;
   std::unique_ptr<branch::Branch> branch_;  // until it joins the tree
+  std::optional<os::MachineEvents> machine_;
   bool mounted_ = false;
   bool ending_ = false;
+  bool given_up_ = false;
+  rt::TimerId end_timer_ = 0;
+  std::uint64_t end_heard_ = 0;  // bytes from the server, when it was looked last
+  rt::TimePoint end_progress_;   // when there were new ones
   int exit_status_ = 1;
 };
 
@@ -129,7 +142,7 @@ Result<std::unique_ptr<branch::Branch>> MountRun::make_branch() {
     PLY_TRY(dialer, make_dialer());
     auto remote = std::make_unique<store::RemoteStore>(loop_, std::move(dialer), plan_.remote, log_, meter_);
     remote_ = remote.get();
-    store = std::move(remote);
+    store = std::make_unique<store::SteadyStore>(loop_, std::move(remote), log_);
   }
   auto branch = std::make_unique<branch::Branch>(loop_, std::move(store), plan_.branch, log_);
   if (plan_.id_map == IdMapKind::File) {
@@ -174,7 +187,7 @@ rt::Task<Status> MountRun::try_bring_up() {
     // The further channels are worth a moment: the first program finds them open.
     co_await remote_->lanes().settle_for(kPatienceForLanes);
     // A reconnect may need it again; nothing else does.
-    if (secret_ && !plan_.remote.reconnect) secret_->wipe();
+    if (secret_ && !plan_.remote.loss.reconnect) secret_->wipe();
   }
   if (ending_) co_return Errc::Cancelled;
   auto tree = std::make_unique<merge::Tree>(std::move(branch_));
@@ -185,6 +198,13 @@ rt::Task<Status> MountRun::try_bring_up() {
   mounted_ = true;
   log_.debug("mounted {} on {}", plan_.source.typed, mount_point);
   if (remote_ != nullptr) remote_->on_lost([this](const Error&) { begin_end(1); });
+  if (remote_ != nullptr) {
+    machine_.emplace(loop_, [this] { remote_->look_now(); });
+    fuse::Patience patience;
+    patience.is_over = [this] { return !plan_.remote.loss.wait && remote_->link().is_known_away(); };
+    patience.is_tried = [this] { return remote_->link().is_quiet(); };
+    session_->set_patience(std::move(patience));
+  }
   session_->start([this] { begin_end(0); });
   background_.detach();
   if (!plan_.foreground) log_.use_syslog();
@@ -216,7 +236,26 @@ void MountRun::begin_end(int exit_status) {
   if (ending_) return;
   ending_ = true;
   exit_status_ = exit_status;
+  end_progress_ = loop_.now();
+  if (remote_ != nullptr) watch_end();
   scope_.spawn(take_down());
+}
+
+void MountRun::watch_end() {
+  end_timer_ = loop_.after(kEndPeriod, [this] { watch_end(); });
+  const std::uint64_t heard = meter_.counters().bytes_received;
+  if (std::exchange(end_heard_, heard) != heard) end_progress_ = loop_.now();
+  const bool all_there = !files_ || files_->unsent().empty();
+  const rt::Duration patience = all_there ? kPatienceAtEnd : plan_.umount_timeout;
+  if (loop_.now() - end_progress_ >= patience) give_up("the server does not answer");
+}
+
+void MountRun::give_up(std::string_view why) {
+  if (std::exchange(given_up_, true)) return;
+  const std::vector<std::string> unsent = files_ ? files_->unsent() : std::vector<std::string>();
+  for (const std::string& path : unsent) log_.problem("not written: {}: {}", path, why);
+  if (!unsent.empty()) exit_status_ = 1;
+  if (remote_ != nullptr) remote_->give_up();
 }
 
 rt::Task<void> MountRun::take_down() {
@@ -237,15 +276,16 @@ rt::Task<void> MountRun::take_down() {
   } else if (branch_) {
     co_await branch_->shut_down();
   }
+  loop_.cancel(end_timer_);
+  machine_.reset();
   loop_.stop();
 }
 
 void MountRun::on_signal() {
   if (!ending_) return begin_end(1);
-  // The second one means now.
-  log_.problem("ended by a second signal: what was not sent is lost");
-  if (session_) session_->unmount();
-  _exit(1);
+  // The second one means now, the third that not even that works.
+  if (given_up_) _exit(1);
+  give_up("ended by a second signal");
 }
 
 }  // namespace

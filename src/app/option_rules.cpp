@@ -166,6 +166,13 @@ Status set_revalidate(Draft& draft, Value value) {
   return {};
 }
 
+Status set_on_loss(Draft& draft, Value value) {
+  if (value != "fail" && value != "wait")
+    return Error(Errc::InvalidArgument, "unknown behaviour on loss '" + value + "': fail or wait");
+  draft.plan.remote.loss.wait = value == "wait";
+  return {};
+}
+
 Status set_umask(Draft& draft, Value value) {
   PLY_TRY(bits, parse_number(value, 8));
   draft.plan.files.umask = bits & 0777;
@@ -242,8 +249,11 @@ std::vector<OptionRule> make_rules() {
       FLAG("slave", d.plan.passive = d.plan.foreground = true),
       FLAG("password_stdin", d.plan.password_stdin = true),
       FLAG("delay_connect", d.plan.delay_connect = true),
-      FLAG("reconnect", d.plan.remote.reconnect = true),
-      FLAG("no_reconnect", d.plan.remote.reconnect = false),
+      FLAG("reconnect", d.plan.remote.loss.reconnect = true),
+      FLAG("no_reconnect", d.plan.remote.loss.reconnect = false),
+      OptionRule{"onloss", Argument::Required, set_on_loss},
+      SECONDS("timeo", d.plan.remote.loss.timeout = std::max<rt::Duration>(v, std::chrono::seconds(1))),
+      SECONDS("umount_timeout", d.plan.umount_timeout = v),
       FLAG("no_check_root", d.plan.remote.check_root = false),
       OptionRule{"max_conns", Argument::Required, set_max_connections},
       NUMBER("max_read", d.plan.remote.max_read = v),

@@ -19,7 +19,7 @@ inline std::string_view as_text(ByteSpan bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Owned bytes that are not zeroed when they grow (a 255 KiB read would pay for it). Move-only.
+/// Owned bytes that are not zeroed when they grow (a 255 KiB read would pay for it). Move-only, but see share().
 class Buffer {
  public:
   Buffer() = default;
@@ -35,6 +35,16 @@ class Buffer {
     Buffer out(headroom + bytes.size());
     out.drop_front(headroom);
     if (!bytes.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
+    return out;
+  }
+  /// The same bytes, not a copy: what has to be sent may have to be sent again. Nobody may change or add to them from
+  /// then on; each owner may use the room in front of them in its turn.
+  Buffer share() const {
+    Buffer out;
+    out.data_ = data_;
+    out.start_ = start_;
+    out.size_ = size_;
+    out.capacity_ = start_ + size_;
     return out;
   }
   Buffer(Buffer&& other) noexcept { swap(other); }
@@ -53,7 +63,7 @@ class Buffer {
 
   void reserve(std::size_t capacity) {
     if (capacity <= capacity_ - start_) return;
-    auto grown = std::make_unique_for_overwrite<std::byte[]>(capacity);
+    auto grown = std::make_shared_for_overwrite<std::byte[]>(capacity);
     if (size_ > 0) std::memcpy(grown.get(), data(), size_);
     data_ = std::move(grown);
     capacity_ = capacity;
@@ -91,7 +101,7 @@ class Buffer {
     std::swap(capacity_, other.capacity_);
   }
 
-  std::unique_ptr<std::byte[]> data_;
+  std::shared_ptr<std::byte[]> data_;
   std::size_t start_ = 0;
   std::size_t size_ = 0;
   std::size_t capacity_ = 0;

@@ -232,6 +232,7 @@ rt::Task<Result<Branch::Opened>> Branch::create(std::string path, store::OpenMod
     if (auto pending = create_pending(path, mode, node)) co_return std::move(*pending);
   }
   mode.truncate = false;  // a new file is empty
+  node.exclusive = creation == Creation::Exclusive;
   const std::string parent(parent_of(path));
   const auto owner = names_.owner_of_new_file(parent);
   const bool later = owner && store_->keeps_order() && ids_.is_identity();

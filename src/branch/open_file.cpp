@@ -138,8 +138,14 @@ void OpenFile::begin_pending(std::unique_ptr<PendingFile> pending, const Attr& a
   made_here_ = pending->kind == PendingFile::Kind::Create;
   pending_ = std::move(pending);
   owner_.pending_.emplace(*path_, this);
+  arm_timer();
+}
+
+void OpenFile::arm_timer() {
+  if (timer_ != 0) return;
   timer_ = owner_.loop_.after(kMaxAge, [this] {
     timer_ = 0;
+    const rt::OperationScope nobody_waits(owner_.loop_);
     scope_.spawn(attach_when_old());
   });
 }
@@ -166,6 +172,7 @@ rt::Task<void> OpenFile::send_pending() {
 
 /// Requires: transition_ is held.
 rt::Task<void> OpenFile::send_job() {
+  const rt::OperationScope nobody_waits(owner_.loop_);  // it is kept until the server has it, whoever gives up
   owner_.loop_.cancel(std::exchange(timer_, 0));
   PendingFile& job = *pending_;
   const auto content = std::make_shared<const Buffer>(Buffer::copy_of(job.content.span()));
@@ -176,7 +183,7 @@ rt::Task<void> OpenFile::send_job() {
     attr = std::move(remote).error();
   } else if (job.kind == PendingFile::Kind::Append) {
     if (content->empty()) attr = co_await owner_.ask(*path_, *remote);
-    else attr = co_await owner_.store_->append_file(*remote, content);
+    else attr = co_await owner_.store_->append_file(*remote, job.base_size, content);
   } else {
     store::WholeFile whole;
     whole.replace = job.kind == PendingFile::Kind::Replace;
@@ -224,6 +231,11 @@ rt::Task<Status> OpenFile::attach_locked() {
   if (pending_) {
     PendingFile* const job = pending_.get();
     auto file = co_await open_pending(job);
+    if (file.failed_with(Errc::TimedOut)) {
+      // Who asked for it is told; what was written stays here until the server is back.
+      arm_timer();
+      co_return std::move(file).error();
+    }
     const std::unique_ptr<PendingFile> done = std::move(pending_);
     owner_.pending_.erase(owner_.pending_.find(*path_));
     if (file) owner_.names_.changed(*path_);

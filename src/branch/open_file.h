@@ -99,6 +99,7 @@ class OpenFile {
   Attr pending_attr() const;
   void set_file(std::unique_ptr<store::File> file);
   void note_failure(const Error& why);
+  void arm_timer();
   rt::Task<void> send_pending();
   rt::Task<void> send_job();
   rt::Task<Status> attach_locked();

@@ -22,6 +22,7 @@ using vfs::NodeId;
 // data is copied once on its way from the kernel to ssh. Larger ones overlap less with what the other processes do.
 constexpr unsigned kMaxWrite = 128 * 1024;
 constexpr unsigned kMaxBackground = 64;
+constexpr bool kDecides = true;
 
 Session& session_of(fuse_req_t request) {
   return *static_cast<Session*>(fuse_req_userdata(request));
@@ -111,22 +112,22 @@ void on_mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mo
   Session& session = session_of(request);
   // SFTP v3 can make no FIFOs, sockets and devices.
   if (!S_ISREG(mode)) return void(fuse_reply_err(request, EPERM));
-  session.run(make_node(Reply(request, session, "mknod"), parent, name, mode, caller_of(request)));
+  session.run(make_node(Reply(request, session, "mknod", kDecides), parent, name, mode, caller_of(request)));
 }
 
 void on_mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
   Session& session = session_of(request);
-  session.run(make_directory(Reply(request, session, "mkdir"), parent, name, mode, caller_of(request)));
+  session.run(make_directory(Reply(request, session, "mkdir", kDecides), parent, name, mode, caller_of(request)));
 }
 
 void on_symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
   Session& session = session_of(request);
-  session.run(make_symlink(Reply(request, session, "symlink"), target, parent, name, caller_of(request)));
+  session.run(make_symlink(Reply(request, session, "symlink", kDecides), target, parent, name, caller_of(request)));
 }
 
 void on_link(fuse_req_t request, fuse_ino_t node, fuse_ino_t parent, const char* name) {
   Session& session = session_of(request);
-  session.run(make_link(Reply(request, session, "link"), node, parent, name));
+  session.run(make_link(Reply(request, session, "link", kDecides), node, parent, name));
 }
 
 void on_readlink(fuse_req_t request, fuse_ino_t node) {
@@ -136,12 +137,13 @@ void on_readlink(fuse_req_t request, fuse_ino_t node) {
 
 void on_unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
   Session& session = session_of(request);
-  session.run(answer_status(Reply(request, session, "unlink"), session.files().unlink(parent, name)));
+  session.run(answer_status(Reply(request, session, "unlink", kDecides), session.files().unlink(parent, name)));
 }
 
 void on_rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
   Session& session = session_of(request);
-  session.run(answer_status(Reply(request, session, "rmdir"), session.files().remove_directory(parent, name)));
+  session.run(
+      answer_status(Reply(request, session, "rmdir", kDecides), session.files().remove_directory(parent, name)));
 }
 
 void on_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t to, const char* new_name,
@@ -150,8 +152,8 @@ void on_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino
   // Exchanging two names needs help of the server that SFTP v3 has not.
   if (flags & ~static_cast<unsigned>(RENAME_NOREPLACE)) return void(fuse_reply_err(request, EINVAL));
   const auto rule = flags & RENAME_NOREPLACE ? vfs::RenameRule::NoReplace : vfs::RenameRule::Replace;
-  session.run(
-      answer_status(Reply(request, session, "rename"), session.files().rename(parent, name, to, new_name, rule)));
+  session.run(answer_status(Reply(request, session, "rename", kDecides),
+                            session.files().rename(parent, name, to, new_name, rule)));
 }
 
 // --- attributes ---
@@ -253,8 +255,8 @@ void on_open(fuse_req_t request, fuse_ino_t node, fuse_file_info* info) {
 
 void on_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
   Session& session = session_of(request);
-  session.run(
-      create_file(Reply(request, session, "create"), parent, name, mode, to_flags(info->flags), caller_of(request)));
+  session.run(create_file(Reply(request, session, "create", kDecides), parent, name, mode, to_flags(info->flags),
+                          caller_of(request)));
 }
 
 void on_read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
@@ -312,24 +314,25 @@ void on_fallocate(fuse_req_t request, fuse_ino_t, int mode, off_t offset, off_t 
 
 // --- directories ---
 
-/// Gathers entries for one READDIR or READDIRPLUS reply. Offsets: the position of the entry that follows.
+/// Gathers entries for one READDIR or READDIRPLUS reply. Offsets: the position of the entry that follows. (libfuse asks
+/// for the request and does not use it.)
 class DirBuffer {
  public:
-  DirBuffer(fuse_req_t request, std::size_t size) : request_(request), bytes_(size) {}
+  explicit DirBuffer(std::size_t size) : bytes_(size) {}
 
   bool add(const char* name, std::uint64_t ino, std::uint32_t type, std::uint64_t next) {
     struct stat st = {};
     st.st_ino = ino;
     st.st_mode = type;
-    const std::size_t needed = fuse_add_direntry(request_, position(), room(), name, &st, static_cast<off_t>(next));
+    const std::size_t needed = fuse_add_direntry(nullptr, position(), room(), name, &st, static_cast<off_t>(next));
     return took(needed);
   }
   bool fits_plus(const char* name) const {
-    return fuse_add_direntry_plus(request_, nullptr, 0, name, nullptr, 0) <= room();
+    return fuse_add_direntry_plus(nullptr, nullptr, 0, name, nullptr, 0) <= room();
   }
   bool add_plus(const char* name, const fuse_entry_param& entry, std::uint64_t next) {
     const std::size_t needed =
-        fuse_add_direntry_plus(request_, position(), room(), name, &entry, static_cast<off_t>(next));
+        fuse_add_direntry_plus(nullptr, position(), room(), name, &entry, static_cast<off_t>(next));
     return took(needed);
   }
   ByteSpan filled() const { return bytes_.span().first(used_); }
@@ -343,7 +346,6 @@ class DirBuffer {
     return true;
   }
 
-  fuse_req_t request_;
   Buffer bytes_;
   std::size_t used_ = 0;
 };
@@ -363,12 +365,16 @@ bool add_plain(DirBuffer& out, Listing kind, const char* name, std::uint64_t ino
   return out.add_plus(name, entry, next);
 }
 
+/// `looked_up`: gets the node if the kernel will hold a reference to it.
 bool add_entry(DirBuffer& out, Listing kind, vfs::FileSystem& files, const vfs::DirSnapshot& snapshot,
-               const store::DirEntry& entry, std::uint64_t next) {
+               const store::DirEntry& entry, std::uint64_t next, std::vector<NodeId>& looked_up) {
   const char* const name = entry.name.c_str();
   if (kind == Listing::Plus) {
     if (!out.fits_plus(name)) return false;
-    if (const auto known = files.look_up_listed(snapshot, entry)) return out.add_plus(name, to_entry(*known), next);
+    if (const auto known = files.look_up_listed(snapshot, entry)) {
+      looked_up.push_back(known->node);
+      return out.add_plus(name, to_entry(*known), next);
+    }
   }
   return add_plain(out, kind, name, files.ino_of_entry(snapshot, entry), mode_of_type(entry.attr.type), next);
 }
@@ -381,15 +387,17 @@ Task<void> read_directory(Reply reply, vfs::HandleId handle, std::size_t size, s
   }
   const vfs::DirSnapshot& shown = **snapshot;
   constexpr std::uint64_t kDots = 2;
-  DirBuffer out(reply.request(), size);
+  DirBuffer out(size);
+  std::vector<NodeId> looked_up;
   for (std::uint64_t at = offset; at < shown.entries.size() + kDots; ++at) {
     bool added = false;
     if (at == 0) added = add_plain(out, kind, ".", shown.directory->ino, S_IFDIR, at + 1);
     else if (at == 1) added = add_plain(out, kind, "..", reply.files().ino_of_parent(shown), S_IFDIR, at + 1);
-    else added = add_entry(out, kind, reply.files(), shown, shown.entries[at - kDots], at + 1);
+    else added = add_entry(out, kind, reply.files(), shown, shown.entries[at - kDots], at + 1, looked_up);
     if (!added) break;
   }
-  reply.bytes(out.filled());
+  if (reply.bytes(out.filled())) co_return;
+  for (const NodeId node : looked_up) reply.files().forget(node, 1);
 }
 
 void on_opendir(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {

@@ -11,37 +11,50 @@
 
 namespace ply::fuse {
 
+Reply::Reply(fuse_req* request, Session& session, const char* operation, bool decides)
+    : session_(&session), waiting_(std::make_unique<Waiting>()), cost_(session.loop().operation()) {
+  waiting_->request = request;
+  waiting_->operation = operation;
+  waiting_->decides = decides;
+  session.begin_wait(*waiting_);
+}
+
 fuse_req* Reply::take() {
-  if (request_ != nullptr && cost_.get() != nullptr) session_->meter().count(operation_, cost_.get()->round_trips());
-  return std::exchange(request_, nullptr);
+  if (is_answered()) return nullptr;
+  session_->end_wait(*waiting_);
+  if (cost_.get() != nullptr) session_->meter().count(waiting_->operation, cost_.get()->round_trips());
+  return std::exchange(waiting_->request, nullptr);
 }
 
 Reply::~Reply() {
-  if (request_ == nullptr) return;
-  session_->log().problem("bug: {} was not answered", operation_);
+  if (!waiting_ || is_answered()) return;
+  session_->log().problem("bug: {} was not answered", waiting_->operation);
   fuse_reply_err(take(), EIO);
 }
 
 void Reply::failure(const Error& error) {
   const LogLevel level = vfs::level_of(error.code());
-  if (session_->log().enabled(level)) session_->log().write(level, std::string(operation_) + ": " + error.message());
-  fuse_reply_err(take(), vfs::errno_of(error.code()));
+  if (session_->log().enabled(level))
+    session_->log().write(level, std::string(waiting_->operation) + ": " + error.message());
+  if (fuse_req* const request = take()) fuse_reply_err(request, vfs::errno_of(error.code()));
 }
 
 void Reply::status(const Status& status) {
   if (!status) return failure(status.error());
-  fuse_reply_err(take(), 0);
+  if (fuse_req* const request = take()) fuse_reply_err(request, 0);
 }
 
 void Reply::entry(const vfs::EntryReply& entry) {
   const fuse_entry_param param = to_entry(entry);
+  fuse_req* const request = take();
   // A reply that the kernel no longer wants (the caller was killed) takes its reference along.
-  if (fuse_reply_entry(take(), &param) == -ENOENT && entry.node != 0) files().forget(entry.node, 1);
+  const bool wanted = request != nullptr && fuse_reply_entry(request, &param) != -ENOENT;
+  if (!wanted && entry.node != 0) files().forget(entry.node, 1);
 }
 
 void Reply::attr(const vfs::AttrReply& attr) {
   const struct stat st = to_stat(attr.stat);
-  fuse_reply_attr(take(), &st, to_seconds(attr.timeout));
+  if (fuse_req* const request = take()) fuse_reply_attr(request, &st, to_seconds(attr.timeout));
 }
 
 namespace {
@@ -56,13 +69,17 @@ fuse_file_info to_file_info(const vfs::OpenReply& open) {
 
 void Reply::open(const vfs::OpenReply& open) {
   const fuse_file_info info = to_file_info(open);
-  if (fuse_reply_open(take(), &info) == -ENOENT) session_->run(files().release(open.handle));
+  fuse_req* const request = take();
+  const bool wanted = request != nullptr && fuse_reply_open(request, &info) != -ENOENT;
+  if (!wanted) session_->run(files().release(open.handle));
 }
 
 void Reply::create(const vfs::CreateReply& create) {
   const fuse_entry_param param = to_entry(create.entry);
   const fuse_file_info info = to_file_info(create.open);
-  if (fuse_reply_create(take(), &param, &info) != -ENOENT) return;
+  fuse_req* const request = take();
+  const bool wanted = request != nullptr && fuse_reply_create(request, &param, &info) != -ENOENT;
+  if (wanted) return;
   session_->run(files().release(create.open.handle));
   files().forget(create.entry.node, 1);
 }
@@ -70,31 +87,37 @@ void Reply::create(const vfs::CreateReply& create) {
 void Reply::directory(vfs::HandleId handle) {
   fuse_file_info info = {};
   info.fh = handle;
-  if (fuse_reply_open(take(), &info) == -ENOENT) files().release_directory(handle);
+  fuse_req* const request = take();
+  const bool wanted = request != nullptr && fuse_reply_open(request, &info) != -ENOENT;
+  if (!wanted) files().release_directory(handle);
 }
 
 void Reply::text(const std::string& text) {
-  fuse_reply_readlink(take(), text.c_str());
+  if (fuse_req* const request = take()) fuse_reply_readlink(request, text.c_str());
 }
 
-void Reply::bytes(ByteSpan bytes) {
-  fuse_reply_buf(take(), reinterpret_cast<const char*>(bytes.data()), bytes.size());
+bool Reply::bytes(ByteSpan bytes) {
+  fuse_req* const request = take();
+  if (request == nullptr) return false;
+  return fuse_reply_buf(request, reinterpret_cast<const char*>(bytes.data()), bytes.size()) != -ENOENT;
 }
 
 void Reply::data(const Slices& slices) {
+  fuse_req* const request = take();
+  if (request == nullptr) return;
   std::vector<iovec> parts;
   parts.reserve(slices.size());
   for (const Slice& slice : slices)
     parts.push_back(iovec{const_cast<std::byte*>(slice.bytes.data()), slice.bytes.size()});
-  fuse_reply_iov(take(), parts.data(), static_cast<int>(parts.size()));
+  fuse_reply_iov(request, parts.data(), static_cast<int>(parts.size()));
 }
 
 void Reply::written(std::size_t count) {
-  fuse_reply_write(take(), count);
+  if (fuse_req* const request = take()) fuse_reply_write(request, count);
 }
 
 void Reply::offset(std::uint64_t offset) {
-  fuse_reply_lseek(take(), static_cast<off_t>(offset));
+  if (fuse_req* const request = take()) fuse_reply_lseek(request, static_cast<off_t>(offset));
 }
 
 void Reply::statfs(const FsStats& stats) {
@@ -108,7 +131,7 @@ void Reply::statfs(const FsStats& stats) {
   st.f_ffree = stats.files_free;
   st.f_favail = stats.files_available;
   st.f_namemax = stats.name_max;
-  fuse_reply_statfs(take(), &st);
+  if (fuse_req* const request = take()) fuse_reply_statfs(request, &st);
 }
 
 }  // namespace ply::fuse

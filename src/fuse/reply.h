@@ -8,17 +8,13 @@ struct fuse_req;
 namespace ply::fuse {
 
 /// The answer to one request: given exactly once. A reply that goes away unanswered answers EIO and is logged as a
-/// bug, so that no program hangs on it.
+/// bug, so that no program hangs on it. If the session answered early (Waiting), what comes later goes nowhere: the
+/// references that it would have handed out are taken back.
 class Reply {
  public:
-  /// `operation`: a literal.
-  Reply(fuse_req* request, Session& session, const char* operation)
-      : request_(request), session_(&session), operation_(operation), cost_(session.loop().operation()) {}
-  Reply(Reply&& other) noexcept
-      : request_(std::exchange(other.request_, nullptr)),
-        session_(other.session_),
-        operation_(other.operation_),
-        cost_(std::move(other.cost_)) {}
+  /// `operation`: a literal. `decides`: see Waiting.
+  Reply(fuse_req* request, Session& session, const char* operation, bool decides = false);
+  Reply(Reply&& other) noexcept = default;
   Reply& operator=(Reply&&) = delete;
   ~Reply();
 
@@ -31,20 +27,22 @@ class Reply {
   void directory(vfs::HandleId handle);
   void text(const std::string& text);
   void data(const Slices& slices);
-  void bytes(ByteSpan bytes);
+  /// False if the kernel does not want them any more.
+  bool bytes(ByteSpan bytes);
   void written(std::size_t count);
   void offset(std::uint64_t offset);
   void statfs(const FsStats& stats);
 
-  fuse_req* request() const { return request_; }
+  /// True if it was answered early.
+  bool is_answered() const { return waiting_->request == nullptr; }
   vfs::FileSystem& files() const { return session_->files(); }
 
  private:
+  /// The request to answer, or null if that was done.
   fuse_req* take();
 
-  fuse_req* request_;
   Session* session_;
-  const char* operation_;
+  std::unique_ptr<Waiting> waiting_;  // null: moved from
   rt::OperationRef cost_;
 };
 

@@ -9,15 +9,20 @@
 #include <sstream>
 
 #include "fuse/operations.h"
+#include "os/signals.h"
 
 namespace ply::fuse {
 
 namespace {
 // Requests being answered at once. With the gate full the device is not read, so the kernel holds callers back.
-constexpr std::size_t kMaxRequests = 1024;
+constexpr std::size_t kMaxRequests = 4096;
 constexpr std::size_t kMaxPayload = 128 << 20;
 constexpr std::size_t kRequestsPerTurn = 64;
 constexpr int kReadAheadKib = 1024;
+constexpr rt::Duration kSweepPeriod = std::chrono::milliseconds(500);
+constexpr rt::Duration kSweepSoon = std::chrono::milliseconds(100);
+// While the server is known to be away, a request gets so long: a new connection may stand any moment.
+constexpr rt::Duration kLastHope = std::chrono::milliseconds(1200);
 
 /// Lets the kernel read ahead further than its 128 KiB, which leave the link idle between requests. Only root may; for
 /// others it stays as it is. By the mount table, since looking at the mount itself would ask this very thread.
@@ -40,6 +45,7 @@ Session::Session(os::UvLoop& loop, vfs::FileSystem& files, Logger& log, Operatio
 
 Session::~Session() {
   unmount();
+  loop_.cancel(sweep_);
   if (session_ != nullptr) fuse_session_destroy(session_);
   std::free(buffer_->mem);
 }
@@ -115,6 +121,67 @@ void Session::receive() {
     // Only now: the reply to the first request, INIT, cuts the setting back to what it was at the mount.
     if (!std::exchange(greeted_, true)) raise_read_ahead(mount_point_);
   }
+}
+
+// --- who waits ---
+
+void Session::begin_wait(Waiting& waiting) {
+  waiting.session = this;
+  waiting.number = ++last_number_;
+  waiting.since = loop_.now();
+  waiting_.emplace_hint(waiting_.end(), waiting.number, &waiting);
+  if (sweep_ == 0) arm_sweep(kSweepPeriod);
+  // libfuse forgets it with the answer.
+  const auto on_interrupt = [](fuse_req_t, void* data) {
+    auto* const interrupted = static_cast<Waiting*>(data);
+    interrupted->session->interrupt(*interrupted);
+  };
+  fuse_req_interrupt_func(waiting.request, on_interrupt, &waiting);
+}
+
+void Session::end_wait(Waiting& waiting) {
+  waiting_.erase(waiting.number);
+}
+
+void Session::interrupt(Waiting& waiting) {
+  // Not answered here: libfuse is in the middle of it.
+  waiting.interrupted = true;
+  arm_sweep(rt::Duration::zero());
+}
+
+void Session::arm_sweep(rt::Duration delay) {
+  loop_.cancel(sweep_);
+  sweep_ = loop_.after(delay, [this] {
+    sweep_ = 0;
+    sweep();
+  });
+}
+
+void Session::sweep() {
+  const bool over = patience_.is_over && patience_.is_over();
+  const bool tried = patience_.is_tried && patience_.is_tried();
+  bool any_interrupted = false;
+  const rt::TimePoint now = loop_.now();
+  std::vector<std::pair<Waiting*, int>> early;
+  for (const auto& [number, waiting] : waiting_) {
+    if (waiting->interrupted) {
+      any_interrupted = true;
+      // Whoever has a handler for the signal is only disturbed where there is nothing to wait for.
+      const bool may_be_told = tried && !waiting->decides;
+      if (may_be_told || os::is_dying(fuse_req_ctx(waiting->request)->pid)) early.emplace_back(waiting, EINTR);
+    } else if (over && now - waiting->since >= kLastHope) {
+      early.emplace_back(waiting, ETIMEDOUT);
+    }
+  }
+  for (const auto& [waiting, error] : early) answer_early(*waiting, error);
+  if (!waiting_.empty()) arm_sweep(any_interrupted ? kSweepSoon : kSweepPeriod);
+}
+
+void Session::answer_early(Waiting& waiting, int error) {
+  waiting.session->end_wait(waiting);
+  waiting.session->log().info("{}: {}", waiting.operation,
+                              error == EINTR ? "interrupted" : "the server does not answer");
+  fuse_reply_err(std::exchange(waiting.request, nullptr), error);
 }
 
 void Session::unmount() {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,8 +16,32 @@
 
 struct fuse_session;
 struct fuse_buf;
+struct fuse_req;
 
 namespace ply::fuse {
+
+/// What is known of the way to the server, for programs that wait.
+struct Patience {
+  /// The server is away, and programs are to be told so rather than wait.
+  std::function<bool()> is_over;
+  /// The server owes an answer and sends nothing, or there is no connection.
+  std::function<bool()> is_tried;
+};
+
+class Session;
+
+/// A request that has no answer yet. It may be answered early: with EINTR when its program is interrupted, with
+/// ETIMEDOUT when the server stays away. What was asked for goes on to its end all the same.
+struct Waiting {
+  Session* session = nullptr;
+  fuse_req* request = nullptr;
+  const char* operation = "";
+  std::uint64_t number = 0;
+  rt::TimePoint since;
+  /// It makes or removes a name: a program that lives on is told what really happened.
+  bool decides = false;
+  bool interrupted = false;
+};
 
 /// A mounted file system: requests of the kernel in, replies out, on the engine's loop. Mounts in mount(), unmounts
 /// at the latest when destroyed.
@@ -30,6 +56,7 @@ class Session {
   void start(std::function<void()> on_unmounted);
   /// Takes the mount away; no request comes after it.
   void unmount();
+  void set_patience(Patience patience) { patience_ = std::move(patience); }
   /// Waits until every request has been answered.
   rt::Task<void> finish() { return requests_.join(); }
 
@@ -39,6 +66,11 @@ class Session {
   rt::Loop& loop() { return loop_; }
   OperationMeter& meter() { return meter_; }
   void run(rt::Task<void> request) { requests_.spawn(std::move(request)); }
+  /// `waiting` has no answer yet, from now until end_wait().
+  void begin_wait(Waiting& waiting);
+  void end_wait(Waiting& waiting);
+  /// The kernel says that the program that waits was sent a signal.
+  void interrupt(Waiting& waiting);
   /// Counts the payload of a request against what may be in memory at once, for as long as it lives.
   class Payload {
    public:
@@ -55,6 +87,10 @@ class Session {
  private:
   void receive();
   void update_interest();
+  /// Looks at all who wait, soon and then again and again as long as there are any.
+  void arm_sweep(rt::Duration delay);
+  void sweep();
+  static void answer_early(Waiting& waiting, int error);
 
   os::UvLoop& loop_;
   vfs::FileSystem& files_;
@@ -68,6 +104,10 @@ class Session {
   std::unique_ptr<fuse_buf> buffer_;
   std::optional<os::UvLoop::Watcher> watcher_;
   std::function<void()> on_unmounted_;
+  Patience patience_;
+  std::map<std::uint64_t, Waiting*> waiting_;  // the oldest first
+  std::uint64_t last_number_ = 0;
+  rt::TimerId sweep_ = 0;
   bool gate_closed_ = false;
   std::size_t payload_ = 0;  // bytes of data in the requests that are being answered
 };

@@ -53,6 +53,7 @@ std::unique_ptr<Channel> Channel::start(rt::Loop& loop, std::unique_ptr<rt::Byte
 }
 
 rt::Task<Status> Channel::shake_hands() {
+  last_heard_ = loop_.now();
   stream_->start(*this);
   Buffer init;
   Writer out(init);
@@ -183,6 +184,7 @@ std::span<std::byte> Channel::receive_space() {
 }
 
 void Channel::on_received(std::size_t count) {
+  last_heard_ = loop_.now();
   input_end_ += count;
   if (!has_version_) take_version();
   if (has_version_) take_packets();
@@ -240,6 +242,10 @@ void Channel::take_reply(ByteSpan packet) {
   waiting.reply.emplace(Reply{type, Buffer::copy_of(in.rest()), in_order});
   ++answered_;
   waiting.done.set();
+}
+
+void Channel::fail(Error why) {
+  end(std::move(why));
 }
 
 void Channel::close(Error why) {

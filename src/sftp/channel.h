@@ -50,6 +50,8 @@ class Channel final : private rt::ByteStream::Sink {
 
   /// Ends the session; waiting calls fail with `why`.
   void close(Error why);
+  /// The same, as if the peer had gone: on_end() is told.
+  void fail(Error why);
   bool is_open() const { return !ended_; }
   /// Why the channel ended. Requires: !is_open().
   const Error& end_cause() const { return *end_cause_; }
@@ -60,6 +62,8 @@ class Channel final : private rt::ByteStream::Sink {
 
   const ServerInfo& server() const { return server_; }
   std::size_t unanswered() const { return pending_.size(); }
+  /// When the last bytes came from the server, or it began.
+  rt::TimePoint last_heard() const { return last_heard_; }
   /// True as long as every reply came in its turn.
   bool in_order_so_far() const { return in_order_so_far_; }
 
@@ -96,6 +100,7 @@ class Channel final : private rt::ByteStream::Sink {
   bool has_version_ = false;
   rt::Event handshake_done_;
   std::size_t skipped_ = 0;  // bytes of banner before VERSION
+  rt::TimePoint last_heard_;
 
   Buffer input_;  // received, not yet consumed: [input_start_, input_end_)
   std::size_t input_start_ = 0;

@@ -39,6 +39,19 @@ rt::Task<int> connect_socket(os::UvLoop* loop, int fd, const sockaddr* address, 
   co_return failure;
 }
 
+/// The same bound as over ssh: a peer that is gone is noticed within some 15 seconds, idle or with data under way.
+void notice_loss(int fd) {
+  const int on = 1;
+  const int interval_s = 5;
+  const int probes = 2;
+  const unsigned unacknowledged_ms = 15000;
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &interval_s, sizeof interval_s);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms);
+}
+
 struct AddressList {
   addrinfo* first = nullptr;
   int failure = 0;  // EAI_ code
@@ -67,6 +80,8 @@ rt::Task<void> SshDialer::look_at_config() {
   const std::optional<SshConfig> defaults = co_await asking_defaults.join();
   if (!config) co_return;
   if (defaults) cipher_argument_ = ssh::cipher_argument(*config, *defaults);
+  keep_alive_arguments_ = keep_alive_arguments(*config);
+  reconnect_arguments_ = reconnect_arguments(*config);
   if (!goes_through_proxy(*config)) untouched_keys_argument_ = ssh::untouched_keys_argument(*config);
   const auto own = config->find("controlpath");
   users_own_master_ = own != config->end() && own->second != "none";
@@ -99,6 +114,9 @@ rt::Task<StreamResult> SshDialer::dial() {
   std::vector<std::string> arguments;
   if (socket_) arguments = socket_->master_arguments();
   if (cipher_argument_) arguments.push_back(*cipher_argument_);
+  arguments.insert(arguments.end(), keep_alive_arguments_.begin(), keep_alive_arguments_.end());
+  if (std::exchange(dialled_, true))
+    arguments.insert(arguments.end(), reconnect_arguments_.begin(), reconnect_arguments_.end());
   std::vector<std::string> environment = child_environment();
   if (secret_) {
     if (!askpass_) {
@@ -134,6 +152,9 @@ std::unique_ptr<rt::Dialer> SshDialer::quiet_twin() {
   twin->looked_ = true;
   twin->socket_ = std::move(*socket);
   twin->cipher_argument_ = cipher_argument_;
+  twin->keep_alive_arguments_ = keep_alive_arguments_;
+  twin->reconnect_arguments_ = reconnect_arguments_;
+  twin->dialled_ = true;  // nobody is used to this one
   twin->untouched_keys_argument_ = untouched_keys_argument_;
   return twin;
 }
@@ -177,11 +198,11 @@ rt::Task<StreamResult> TcpDialer::dial() {
       failure = errno;
       continue;
     }
+    notice_loss(fd.get());
     failure = co_await connect_socket(&loop_, fd.get(), address->ai_addr, address->ai_addrlen);
     if (failure != 0) continue;
     const int on = 1;
     setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     co_return StreamResult(std::make_unique<os::FdStream>(loop_, std::move(fd)));
   }
   co_return os::system_error(Errc::ConnectionLost, fmt::format("failed to connect to {}:{}", host_, port_), failure);

@@ -43,6 +43,9 @@ class SshDialer final : public rt::Dialer {
   bool users_own_master_ = false;
   std::unique_ptr<ControlSocket> socket_;
   std::optional<std::string> cipher_argument_;
+  std::vector<std::string> keep_alive_arguments_;
+  std::vector<std::string> reconnect_arguments_;
+  bool dialled_ = false;
   std::optional<std::string> untouched_keys_argument_;
 };
 

@@ -115,6 +115,18 @@ std::optional<std::string> cipher_argument(const SshConfig& config, const SshCon
   return "-oCiphers=^aes128-gcm@openssh.com,aes256-gcm@openssh.com";
 }
 
+std::vector<std::string> keep_alive_arguments(const SshConfig& config) {
+  const auto interval = config.find("serveraliveinterval");
+  if (interval == config.end() || interval->second != "0") return {};
+  return {"-oServerAliveInterval=5", "-oServerAliveCountMax=2"};
+}
+
+std::vector<std::string> reconnect_arguments(const SshConfig& config) {
+  const auto timeout = config.find("connecttimeout");
+  if (timeout == config.end() || timeout->second != "none") return {};
+  return {"-oConnectTimeout=10"};
+}
+
 bool goes_through_proxy(const SshConfig& config) {
   for (const char* keyword : {"proxyjump", "proxycommand"}) {
     const auto way = config.find(keyword);

@@ -29,6 +29,14 @@ SshConfig parse_config(std::string_view text);
 /// twice as fast, and ssh's default order does not know the processor. Only where the user left ciphers alone.
 std::optional<std::string> cipher_argument(const SshConfig& config, const SshConfig& defaults);
 
+/// Arguments with which ssh notices within some 15 seconds that the server is gone; none where the user's configuration
+/// says when it is to notice (ServerAliveInterval).
+std::vector<std::string> keep_alive_arguments(const SshConfig& config);
+
+/// Arguments that bound an attempt to connect again to 10 seconds; none where the user's configuration bounds it. (The
+/// first attempt is as long as the user is used to.)
+std::vector<std::string> reconnect_arguments(const SshConfig& config);
+
 /// True if the way leads over another host or program (ProxyJump, ProxyCommand), which may ask for something by itself
 /// whatever the ssh that starts it was told.
 bool goes_through_proxy(const SshConfig& config);

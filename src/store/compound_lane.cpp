@@ -126,6 +126,7 @@ rt::Task<std::optional<Result<std::vector<Reply>>>> CompoundLane::run(std::vecto
 
 template <class T>
 bool CompoundLane::begins_well(const std::optional<Result<std::vector<Reply>>>& replies, Outcome<T>& out) const {
+  out.lost = replies && !*replies;
   if (!replies || !*replies) return false;
   const auto handle = sftp::parse_handle((*replies)->front());
   out.opened = handle.ok();

@@ -47,6 +47,7 @@ class CompoundLane {
   struct Outcome {
     std::optional<Result<T>> answer;  ///< nothing: not known, do it again the plain way
     bool opened = false;              ///< the server had opened (or made) the file
+    bool lost = false;                ///< it was sent, and the channel ended before the replies
   };
 
   struct File {

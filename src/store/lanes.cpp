@@ -89,6 +89,27 @@ bool Lanes::keep_order() const {
          std::all_of(files_.begin(), files_.end(), [](const auto& lane) { return lane->channel().in_order_so_far(); });
 }
 
+std::vector<const sftp::Channel*> Lanes::channels() const {
+  std::vector<const sftp::Channel*> all;
+  for (const auto& lane : {now_, ahead_})
+    if (lane) all.push_back(&lane->session().channel());
+  for (const auto* lanes : {&files_, &streams_})
+    for (const std::shared_ptr<Session>& lane : *lanes) all.push_back(&lane->channel());
+  return all;
+}
+
+std::size_t Lanes::unanswered() const {
+  std::size_t count = 0;
+  for (const sftp::Channel* const channel : channels()) count += channel->unanswered();
+  return count;
+}
+
+rt::TimePoint Lanes::last_heard() const {
+  rt::TimePoint last;
+  for (const sftp::Channel* const channel : channels()) last = std::max(last, channel->last_heard());
+  return last;
+}
+
 void Lanes::close() {
   ++login_;
   keep_order_ = false;  // the next login may lead to another server

@@ -50,6 +50,9 @@ class Lanes {
   const std::vector<std::shared_ptr<Session>>& streams() const { return streams_; }
   /// True if the server proved to serve a channel's requests in their order.
   bool keep_order() const;
+  /// Requests that the servers owe answers to, and when one of them sent something last.
+  std::size_t unanswered() const;
+  rt::TimePoint last_heard() const;
   /// Runs what somebody leaves behind that waits for answers on lanes: close() fails them.
   void run_behind(rt::Task<void> task) { background_.spawn(std::move(task)); }
   /// Ends all lanes, e.g. since the login is gone.
@@ -59,6 +62,7 @@ class Lanes {
   rt::Task<void> settle_for(rt::Duration patience);
 
  private:
+  std::vector<const sftp::Channel*> channels() const;
   rt::Task<void> open_compound(std::shared_ptr<Connection> connection, std::string directory, Urgency urgency);
   rt::Task<void> count_opening(rt::Task<void> opening);
   std::shared_ptr<Session> roomy_file_lane() const;

@@ -43,6 +43,14 @@ rt::Task<Result<Buffer>> RemoteFile::read_piece(std::uint64_t offset, std::size_
   co_return std::move(whole);
 }
 
+rt::Task<Error> RemoteFile::explain(Attempt attempt, Error failure, std::uint64_t size) {
+  failure = co_await find_cause(session_, attempt, std::move(failure), path_, std::string(), size);
+  // The answer to a question about it was lost. Nothing was done: whoever resumes it will ask again.
+  const bool lost = failure.is(Errc::Failure) && !is_alive();
+  if (lost) co_return std::move(failure).as(Errc::ConnectionLost);
+  co_return std::move(failure);
+}
+
 rt::Task<Status> RemoteFile::open_for_reading() {
   auto handle = co_await session_->handle_call(sftp::make_open(path_, sftp::kOpenRead, std::nullopt));
   if (!handle) co_return std::move(handle).error().during("open for reading", path_);
@@ -83,7 +91,7 @@ rt::Task<Status> RemoteFile::write(std::uint64_t offset, Buffer data) {
   Status written = co_await write_pieces(offset, std::move(data));
   if (written) co_return written;
   Error failure = std::move(written).error();
-  failure = co_await find_cause(session_, Attempt::Write, std::move(failure), path_, std::string(), size);
+  failure = co_await explain(Attempt::Write, std::move(failure), size);
   co_return std::move(failure).during("write", path_);
 }
 
@@ -128,7 +136,7 @@ rt::Task<Status> RemoteFile::set_attr(AttrChange change) {
   if (done) co_return done;
   Error failure = std::move(done).error();
   const std::uint64_t size = change.size.value_or(0);
-  failure = co_await find_cause(session_, attempt, std::move(failure), path_, std::string(), size);
+  failure = co_await explain(attempt, std::move(failure), size);
   co_return std::move(failure).during("set attributes of", path_);
 }
 
@@ -150,7 +158,7 @@ rt::Task<Result<Attr>> RemoteFile::write_last(std::uint64_t offset, Buffer data,
     if (done) continue;
     Error failure = std::move(done).error();
     const Attempt attempt = writing ? Attempt::Write : Attempt::SetOther;
-    failure = co_await find_cause(session_, attempt, std::move(failure), path_, std::string(), size);
+    failure = co_await explain(attempt, std::move(failure), size);
     co_return std::move(failure).during(writing ? "write" : "set attributes of", path_);
   }
   if (!sftp::all_in_order(*replies)) {
@@ -188,7 +196,7 @@ rt::Task<Result<std::uint64_t>> RemoteFile::copy_from(File& source, std::uint64_
     if (!copied && done > 0) co_return done;
     if (!copied) {
       Error failure = std::move(copied).error();
-      failure = co_await find_cause(session_, Attempt::Write, std::move(failure), path_, std::string(), step);
+      failure = co_await explain(Attempt::Write, std::move(failure), step);
       co_return std::move(failure).during("copy to", path_);
     }
     done += step;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include "store/cause.h"
 #include "store/strands.h"
 
 namespace ply::store {
@@ -33,11 +34,15 @@ class RemoteFile final : public File {
   rt::Task<Status> close() override { return close(sftp::Sending::Now); }
   rt::Task<Status> close_behind() override { return close(sftp::Sending::WithNext); }
 
+  bool is_alive() const override { return session_->channel().is_open(); }
+
   const std::string& handle() const { return strands_.first().handle; }
 
  private:
   rt::Task<Status> close(sftp::Sending sending);
   rt::Task<Status> open_for_reading();
+  /// `failure` under its true cause.
+  rt::Task<Error> explain(Attempt attempt, Error failure, std::uint64_t size);
   rt::Task<Result<Buffer>> read_piece(std::uint64_t offset, std::size_t size);
   rt::Task<Status> write_piece(std::uint64_t offset, Buffer data);
   rt::Task<Status> write_pieces(std::uint64_t offset, Buffer data);

@@ -21,6 +21,10 @@ constexpr std::size_t kMostSoon = 10000;
 // The most a unit carries: a lane's budget takes several, and larger files gain nothing from saving two round trips.
 constexpr std::size_t kMaxJob = 128 * 1024;
 
+Error lost_channel() {
+  return Error(Errc::ConnectionLost, "the channel has ended");
+}
+
 }  // namespace
 
 std::size_t RemoteStore::max_job_size() const {
@@ -146,6 +150,8 @@ rt::Task<Result<Attr>> RemoteStore::write_file(std::string path, WholeFile file)
     job.changes.push_back(times);
   }
   auto outcome = co_await lane->write(std::move(job), file.data);
+  // Of a new file that was on its way when the channel ended, whoever resumes it must look what is there.
+  if (!outcome.answer && !file.replace && outcome.lost) co_return lost_channel().during("create", full);
   if (!outcome.answer) {
     if (file.replace || outcome.opened) co_return co_await write_again(std::move(path), std::move(file));
     co_return co_await Store::write_file(std::move(path), std::move(file));
@@ -187,15 +193,16 @@ rt::Task<Result<Attr>> RemoteStore::write_again(std::string path, WholeFile file
   co_return std::move(attr);
 }
 
-rt::Task<Result<Attr>> RemoteStore::append_file(std::string path, std::shared_ptr<const Buffer> data) {
+rt::Task<Result<Attr>> RemoteStore::append_file(std::string path, std::uint64_t base_size,
+                                                std::shared_ptr<const Buffer> data) {
   const auto lane = lanes_.compound(Urgency::Now);
   const bool in_steps = !lane || data->size() > max_job_size() || server_refuses_append_;
-  if (in_steps) co_return co_await Store::append_file(std::move(path), std::move(data));
+  if (in_steps) co_return co_await Store::append_file(std::move(path), base_size, std::move(data));
   const std::string full = full_path(path);
   auto outcome = co_await lane->append(full, data);
   // Alone on its lane, a unit with a wrong guess has written nothing; nor has one whose flags were refused.
   const bool refused = outcome.answer && !outcome.opened && outcome.answer->failed_with(Errc::Unsupported);
-  if (!outcome.answer || refused) co_return co_await Store::append_file(std::move(path), std::move(data));
+  if (!outcome.answer || refused) co_return co_await Store::append_file(std::move(path), base_size, std::move(data));
   if (*outcome.answer) co_return std::move(*outcome.answer);
   PLY_CO_TRY(session, co_await this->session());
   const Attempt attempt = outcome.opened ? Attempt::Write : Attempt::OpenForWriting;

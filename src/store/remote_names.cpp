@@ -145,7 +145,9 @@ rt::Task<Status> RemoteStore::rename(std::string from, std::string to, Replace r
 
 rt::Task<Status> RemoteStore::replace_by_steps(SessionPtr session, std::string from, std::string to, Error refused) {
   auto source = co_await session->lstat(from);
+  if (source.failed_with(Errc::ConnectionLost)) co_return std::move(source).error();
   auto target = co_await session->lstat(to);
+  if (target.failed_with(Errc::ConnectionLost)) co_return std::move(target).error();
   const bool same_kind = source && target && source->is_directory() == target->is_directory();
   if (!same_kind || (target->is_directory() && is_at_or_below(to, from))) {
     Error failure = co_await explain(session, Attempt::Rename, std::move(refused), from, to);
@@ -163,21 +165,27 @@ rt::Task<Status> RemoteStore::replace_by_steps(SessionPtr session, std::string f
       co_return std::move(failure);
     }
     Status moved = co_await session->status_call(sftp::make_rename(from, to));
-    if (moved) co_return moved;
+    if (moved || moved.failed_with(Errc::ConnectionLost)) co_return moved;
     Status restored = co_await session->status_call(sftp::make_mkdir(to, target->mode));
     (void)restored;
     Error failure = co_await explain(session, Attempt::Rename, std::move(moved).error(), from, to);
     co_return std::move(failure);
   }
+  const auto set = set_aside_.emplace(to, aside_path);
   Status set_aside = co_await session->status_call(sftp::make_rename(to, aside_path));
+  if (set_aside.failed_with(Errc::ConnectionLost)) co_return set_aside;
   if (!set_aside) {
+    set_aside_.erase(set);
     Error failure = co_await explain(session, Attempt::Rename, std::move(set_aside).error(), from, to);
     co_return std::move(failure);
   }
   Status moved = co_await session->status_call(sftp::make_rename(from, to));
+  if (moved.failed_with(Errc::ConnectionLost)) co_return moved;
+  set_aside_.erase(set);
   if (moved) {
     Status removed = co_await session->status_call(sftp::make_simple(PacketType::Remove, aside_path));
-    if (!removed)
+    if (removed.failed_with(Errc::ConnectionLost)) set_aside_.emplace(to, aside_path);
+    else if (!removed)
       log_.problem("the replaced {} on {} could not be removed and stands as {}: {}", to, dialer_->name(), aside_path,
                    removed.error().message());
     co_return Status();
@@ -188,6 +196,23 @@ rt::Task<Status> RemoteStore::replace_by_steps(SessionPtr session, std::string f
                  dialer_->name(), aside_path, restored.error().message());
   Error failure = co_await explain(session, Attempt::Rename, std::move(moved).error(), from, to);
   co_return std::move(failure);
+}
+
+rt::Task<void> RemoteStore::remove_set_aside(std::string path) {
+  const std::string full = full_path(path);
+  while (!shutting_down_) {
+    const auto next = set_aside_.find(full);
+    if (next == set_aside_.end()) co_return;
+    auto session = co_await this->session();
+    if (!session) co_return;
+    const std::string aside = next->second;
+    Status removed = co_await (*session)->status_call(sftp::make_simple(PacketType::Remove, aside));
+    if (removed.failed_with(Errc::ConnectionLost)) continue;
+    if (!removed && !removed.failed_with(Errc::NotFound))
+      log_.problem("the replaced {} on {} could not be removed and stands as {}: {}", path, dialer_->name(), aside,
+                   removed.error().message());
+    set_aside_.erase(next);
+  }
 }
 
 rt::Task<Status> RemoteStore::link(std::string existing, std::string path) {

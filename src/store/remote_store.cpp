@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "store/remote_store.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cassert>
-#include <cctype>
 
 #include "base/path.h"
 
@@ -30,13 +27,6 @@ LaneOptions lane_options(const RemoteStoreOptions& options) {
   return out;
 }
 
-/// In sshfs's words: "host:/dir: No such file or directory".
-Error bad_root(Errc code, const std::string& where) {
-  std::string why(describe(code));
-  why[0] = static_cast<char>(std::toupper(why[0]));
-  return Error(code, where + ": " + why);
-}
-
 }  // namespace
 
 RemoteStore::RemoteStore(rt::Loop& loop, std::unique_ptr<rt::Dialer> dialer, RemoteStoreOptions options, Logger& log,
@@ -46,9 +36,11 @@ RemoteStore::RemoteStore(rt::Loop& loop, std::unique_ptr<rt::Dialer> dialer, Rem
       options_(std::move(options)),
       log_(log),
       meter_(meter),
+      link_(loop, options_.loss),
       login_(loop),
       background_(loop),
-      lanes_(loop, *dialer_, lane_options(options_), log, meter) {}
+      lanes_(loop, *dialer_, lane_options(options_), log, meter),
+      naps_(loop) {}
 
 RemoteStore::~RemoteStore() {
   assert(sessions_.empty());
@@ -73,11 +65,13 @@ bool RemoteStore::keeps_order() const {
 }
 
 bool RemoteStore::sets_attributes() const {
-  return !sessions_.empty() && sessions_.front()->connection().sets_attributes;
+  return std::any_of(sessions_.begin(), sessions_.end(),
+                     [](const SessionPtr& session) { return session->connection().sets_attributes; });
 }
 
 bool RemoteStore::sets_owner() const {
-  return !sessions_.empty() && sessions_.front()->connection().sets_owner;
+  return std::any_of(sessions_.begin(), sessions_.end(),
+                     [](const SessionPtr& session) { return session->connection().sets_owner; });
 }
 
 std::uint64_t RemoteStore::read_window() const {
@@ -103,136 +97,20 @@ std::string RemoteStore::full_path(std::string_view path) const {
   return full;
 }
 
-// --- connecting ---
-
-rt::Task<Status> RemoteStore::connect() {
-  auto ready = co_await session();
-  if (!ready) co_return std::move(ready).error();
-  co_return Status();
-}
-
-rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::session() {
-  SessionPtr best;
-  for (const SessionPtr& candidate : sessions_)
-    if (candidate->channel().is_open() && (!best || candidate->channel().unanswered() < best->channel().unanswered()))
-      best = candidate;
-  const bool room = sessions_.size() < options_.max_connections;
-  if (best && (best->channel().unanswered() == 0 || !room)) co_return best;
-  // A further connection is a matter of speed: while it is being made, the ones that are there serve.
-  if (best && login_.is_locked()) co_return best;
-  auto fresh = co_await log_in();
-  if (!fresh && best && best->channel().is_open()) {
-    log_.info("staying with {} connection(s): {}", sessions_.size(), fresh.error().message());
-    options_.max_connections = sessions_.size();
-    co_return best;
-  }
-  co_return std::move(fresh);
-}
-
-rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::file_session() {
-  // With several connections each is as good for files as the other.
-  if (options_.max_connections == 1 && !sessions_.empty()) {
-    SessionPtr lane = co_await lanes_.file_lane();
-    if (lane) co_return lane;
-  }
-  PLY_CO_TRY(session, co_await this->session());
-  if (session->is_full()) co_return Error(Errc::TooManyOpen, "as many as the server allows").on_server(dialer_->name());
-  co_return std::move(session);
-}
-
-rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::log_in() {
-  rt::Mutex::Guard guard = co_await login_.lock();
-  if (shutting_down_) co_return Error(Errc::ConnectionLost, "shutting down");
-  // Another caller may have made the connection while this one waited.
-  if (!sessions_.empty() && sessions_.size() >= options_.max_connections) co_return sessions_.front();
-  if (ever_connected_ && sessions_.empty() && !options_.reconnect)
-    co_return Error(Errc::ConnectionLost, "the connection has ended").on_server(dialer_->name());
-
-  PLY_CO_TRY(stream, co_await dialer_->dial());
-  auto channel = co_await sftp::Channel::open(loop_, std::move(stream), sftp::ChannelOptions(), log_, meter_);
-  if (!channel) co_return std::move(channel).error();
-  auto session = std::make_shared<Session>(loop_, std::move(*channel), std::make_shared<Connection>(loop_));
-  Status learned = co_await learn_server(session);
-  if (!learned) {
-    session->channel().close(Errc::ConnectionLost);
-    co_return std::move(learned).error();
-  }
-  const std::weak_ptr<Session> observed = session;
-  session->channel().on_end([this, observed] { session_ended(observed); });
-  if (!session->channel().is_open()) co_return session->channel().end_cause().clone();
-  if (sessions_.empty()) {
-    lanes_.open(session->shared_connection(), full_path(""));
-    lanes_login_ = session;
-  }
-  sessions_.push_back(session);
-  ever_connected_ = true;
-  log_.debug("connected to {}: SFTP version {}, requests up to {} bytes read, {} written", dialer_->name(),
-             session->channel().server().version, session->max_read(), session->max_write());
-  co_return session;
-}
-
-/// One flight: limits, the real path of the base, what it is, and whose the login directory is.
-rt::Task<Status> RemoteStore::learn_server(SessionPtr session) {
-  rt::Scope scope(loop_);
-  const std::string base = full_path("");
-  auto real = rt::start(scope, session->name_call(sftp::make_simple(PacketType::Realpath, base)));
-  auto root = rt::start(scope, session->attrs_call(sftp::make_simple(PacketType::Stat, base)));
-  auto home = rt::start(scope, session->attrs_call(sftp::make_simple(PacketType::Stat, ".")));
-  scope.spawn(session->learn_limits());
-  co_await scope.join();
-  session->limit_transfers(options_.max_read, options_.max_write);
-  if (!session->channel().is_open()) {
-    Error cause = co_await session->channel().explain_end();
-    co_return std::move(cause);
-  }
-  auto real_path = co_await real.join();
-  auto root_attr = co_await root.join();
-  auto home_attr = co_await home.join();
-  const std::string where = dialer_->name() + ":" + options_.base;
-  if (options_.check_root) {
-    if (!root_attr) co_return bad_root(root_attr.error().code(), where);
-    if (root_attr->type != FileType::Unknown && !root_attr->is_directory())
-      co_return bad_root(Errc::NotDirectory, where);
-  }
-  if (real_path && real_path->starts_with('/')) root_path_ = *real_path;
-  if (home_attr && !ever_connected_) session_is_root_ = home_attr->uid == 0;
-  if (on_connected_) {
-    const auto callback = std::exchange(on_connected_, nullptr);
-    callback(home_attr ? std::optional(*home_attr) : std::nullopt);
-  }
-  co_return Status();
-}
-
-void RemoteStore::session_ended(std::weak_ptr<Session> observed) {
-  const SessionPtr session = observed.lock();
-  if (!session || shutting_down_) return;
-  std::erase(sessions_, session);
-  if (session == lanes_login_.lock()) lanes_.close();
-  background_.spawn(report_loss(session));
-}
-
-rt::Task<void> RemoteStore::report_loss(SessionPtr session) {
-  const Error cause = co_await session->channel().explain_end();
-  log_.warning("connection to {} ended: {}", dialer_->name(), cause.message());
-  if (!sessions_.empty() || options_.reconnect || shutting_down_ || !on_lost_) co_return;
-  const auto callback = std::exchange(on_lost_, nullptr);
-  callback(cause);
-}
-
-rt::Task<void> RemoteStore::shut_down() {
-  shutting_down_ = true;
-  // Closing quietly what is still open would take a round trip; the server closes handles with the channel.
-  const std::vector<SessionPtr> sessions = std::move(sessions_);
-  sessions_.clear();
-  for (const SessionPtr& session : sessions) session->channel().close(Error(Errc::ConnectionLost, "unmounted"));
-  lanes_.close();
-  co_await background_.join();
-  co_await lanes_.finish();
-}
-
 rt::Task<Error> RemoteStore::explain(SessionPtr session, Attempt attempt, Error failure, std::string path,
                                      std::string other, std::uint64_t size) {
-  failure = co_await find_cause(session, attempt, std::move(failure), path, other, size);
+  for (;;) {
+    Error found = co_await find_cause(session, attempt, failure.clone(), path, other, size);
+    const bool is_found = session->channel().is_open() || !(found.is(Errc::Failure) || found.is(Errc::NotFound));
+    if (is_found || !will_return()) {
+      failure = std::move(found);
+      break;
+    }
+    // The answer to a question was lost: it is asked again.
+    auto next = co_await this->session();
+    if (!next) co_return std::move(next).error();
+    session = *next;
+  }
   co_return std::move(failure).during(verb(attempt), path).on_server(dialer_->name());
 }
 
@@ -358,6 +236,7 @@ std::vector<AttrChange> RemoteStore::changes_of(const NewNode& node) const {
 }
 
 std::uint32_t RemoteStore::open_permissions(const NewNode& node) const {
+  if (node.claim) return kClaimMode;
   // Set-id bits wait until the file has its owner.
   return options_.create_without_mode ? 0 : node.mode & 0777;
 }
@@ -392,6 +271,8 @@ rt::Task<Result<Opened>> RemoteStore::create(std::string path, OpenMode mode, Ne
   auto looking = rt::start(scope, opened.file->stat());
   co_await scope.join();
   auto attr = co_await looking.join();
+  // It is made, and ours, whatever became of the connection, and of what was to be set.
+  if (!session->channel().is_open() && will_return()) co_return std::move(opened);
   if (!attr) {
     background_.spawn(close_quietly(session, handle));
     co_return std::move(attr).error().on_server(dialer_->name());

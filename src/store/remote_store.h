@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "rt/semaphore.h"
 #include "store/cause.h"
 #include "store/lanes.h"
+#include "store/link_state.h"
 #include "store/remote_file.h"
 #include "store/session.h"
 
@@ -21,7 +23,7 @@ namespace ply::store {
 struct RemoteStoreOptions {
   std::string base;        ///< the directory on the server; "" is where the login starts
   bool check_root = true;  ///< connect() fails if base is not a directory
-  bool reconnect = false;  ///< dial again when a request finds the connection gone
+  LossOptions loss;        ///< what is done when the connection is lost
   std::size_t max_connections = 1;
   std::uint32_t max_read = 0;  ///< 0: as the server's limits say
   std::uint32_t max_write = 0;
@@ -32,7 +34,8 @@ struct RemoteStoreOptions {
 
 /// A directory of an SFTP server, over one or more connections that a dialer makes, each with several channels where
 /// that is cheap (lanes.h). Whole jobs take one round trip where the server allows it, and go in steps where not.
-/// Requires at destruction: shut_down() awaited, all files gone.
+/// When its connection is lost, calls that are under way fail with ConnectionLost, later ones wait for the next one
+/// (see LinkState); SteadyStore resumes the former. Requires at destruction: shut_down() awaited, all files gone.
 class RemoteStore final : public Store {
  public:
   RemoteStore(rt::Loop& loop, std::unique_ptr<rt::Dialer> dialer, RemoteStoreOptions options, Logger& log,
@@ -60,13 +63,26 @@ class RemoteStore final : public Store {
   bool sets_attributes() const override;
   bool sets_owner() const override;
   Lanes& lanes() { return lanes_; }
+  const LinkState& link() const { return link_; }
+  /// True if what fails with ConnectionLost may be tried again: over a connection that stands, or is being made.
+  bool will_return() const { return !shutting_down_ && (link_.is_up() || link_.is_coming_back()); }
+  /// Ends the connections, and makes none any more: all who wait are told. shut_down() still has to follow.
+  void give_up();
+  /// Something happened to this machine (it slept, its addresses changed): is the server still there?
+  void look_now();
+  /// Puts right whatever a lost creation or replacement did to a file: content, owner and mode, in steps that each wait
+  /// for the one before.
+  rt::Task<Result<Attr>> write_again(std::string path, WholeFile file);
+  /// Removes what a rename over `path`, that lost its connection, had set aside there.
+  rt::Task<void> remove_set_aside(std::string path);
 
   rt::Task<Result<Attr>> stat(std::string path, Follow follow) override;
   rt::Task<Result<std::vector<DirEntry>>> list(std::string path, Urgency urgency) override;
   rt::Task<Result<SmallFile>> read_file(std::string path, std::size_t max_size, std::size_t expected,
                                         Urgency urgency) override;
   rt::Task<Result<Attr>> write_file(std::string path, WholeFile file) override;
-  rt::Task<Result<Attr>> append_file(std::string path, std::shared_ptr<const Buffer> data) override;
+  rt::Task<Result<Attr>> append_file(std::string path, std::uint64_t base_size,
+                                     std::shared_ptr<const Buffer> data) override;
   rt::Task<Result<Opened>> open(std::string path, OpenMode mode) override;
   rt::Task<Result<Opened>> create(std::string path, OpenMode mode, NewNode node, Confirm confirm) override;
   rt::Task<Result<Attr>> make_directory(std::string path, NewNode node) override;
@@ -84,14 +100,28 @@ class RemoteStore final : public Store {
  private:
   using SessionPtr = std::shared_ptr<Session>;
 
-  /// A live session with the least to do; logs in where none is there and that is allowed.
+  /// A live session with the least to do. Logs in for the first time; waits for a login that is being made again.
   rt::Task<Result<SessionPtr>> session();
+  SessionPtr least_busy_session() const;
   /// Where files are opened: a file lane, or a connection.
   rt::Task<Result<SessionPtr>> file_session();
   rt::Task<Result<SessionPtr>> log_in();
   rt::Task<Status> learn_server(SessionPtr session);
   void session_ended(std::weak_ptr<Session> session);
   rt::Task<void> report_loss(SessionPtr session);
+  /// A channel whose server has answered; after the first login within bounded time.
+  rt::Task<Result<std::unique_ptr<sftp::Channel>>> begin_channel(std::unique_ptr<rt::ByteStream> stream);
+  /// Makes the connection again, however long it takes.
+  rt::Task<void> redial();
+  /// Watches for silence as long as the server owes answers.
+  rt::Task<void> watch();
+  /// A small question, which the server answers soon if it is there. If it takes longer than `patience` (when it is not
+  /// zero), the connections are given up.
+  rt::Task<void> probe(rt::Duration patience);
+  std::size_t unanswered() const;
+  rt::TimePoint last_heard() const;
+  /// Sleeps, but not longer than until shut_down() or look_now().
+  rt::Task<void> nap(rt::Duration duration);
 
   std::string full_path(std::string_view path) const;
   /// OPEN, with the fallbacks for servers that refuse APPEND or reading and writing at once.
@@ -104,7 +134,6 @@ class RemoteStore final : public Store {
   rt::Task<Error> explain(SessionPtr session, Attempt attempt, Error failure, std::string path, std::string other = {},
                           std::uint64_t size = 0);
   rt::Task<Result<std::vector<DirEntry>>> list_in_steps(std::string path, std::size_t max_entries);
-  rt::Task<Result<Attr>> write_again(std::string path, WholeFile file);
   void take_names(std::vector<sftp::NameEntry> names, const std::string& full, std::vector<DirEntry>& entries) const;
   /// What is set by handle after a file was made, in this order.
   std::vector<AttrChange> changes_of(const NewNode& node) const;
@@ -119,12 +148,17 @@ class RemoteStore final : public Store {
   RemoteStoreOptions options_;
   Logger& log_;
   WireMeter& meter_;
+  LinkState link_;
   rt::Mutex login_;
   rt::Scope background_;
   std::vector<SessionPtr> sessions_;
   Lanes lanes_;
   OpenNames open_names_;
-  std::weak_ptr<Session> lanes_login_;  // whose channels the lanes are
+  std::multimap<std::string, std::string> set_aside_;  // replaced targets by another name, while they are needed
+  std::weak_ptr<Session> lanes_login_;                 // whose channels the lanes are
+  rt::WaitList naps_;
+  bool watching_ = false;
+  bool probing_ = false;
   bool ever_connected_ = false;
   bool shutting_down_ = false;
   bool server_refuses_append_ = false;

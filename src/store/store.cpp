@@ -56,7 +56,9 @@ rt::Task<Result<Attr>> Store::write_file(std::string path, WholeFile file) {
   co_return std::move(attr);
 }
 
-rt::Task<Result<Attr>> Store::append_file(std::string path, std::shared_ptr<const Buffer> data) {
+rt::Task<Result<Attr>> Store::append_file(std::string path, std::uint64_t base_size,
+                                          std::shared_ptr<const Buffer> data) {
+  (void)base_size;
   OpenMode mode;
   mode.write = true;
   mode.append = true;

@@ -38,7 +38,14 @@ struct NewNode {
   std::uint32_t mode = 0;
   std::optional<std::uint32_t> uid;
   std::optional<std::uint32_t> gid;
+  /// Of a file that a program asked to be made exclusively: its name may be a lock, which two must never both get.
+  bool exclusive = false;
+  /// Until its mode is set, it has one that nobody asks for (kClaimMode), so that who made it can be told from others
+  /// when the answer to its creation is lost. Only where setting the mode is known to work.
+  bool claim = false;
 };
+/// See NewNode::claim.
+constexpr std::uint32_t kClaimMode = 0200;
 
 /// Whether somebody waits for a job, or it is done ahead of the question: then it gives way, and may be refused with
 /// Busy at any time.
@@ -99,6 +106,8 @@ class File {
   virtual rt::Task<Result<std::uint64_t>> copy_from(File& source, std::uint64_t source_offset, std::uint64_t length,
                                                     std::uint64_t offset) = 0;
   virtual rt::Task<Status> close() = 0;
+  /// False if the handle is lost with its connection: every call fails with ConnectionLost.
+  virtual bool is_alive() const { return true; }
   /// close() that nobody waits for: it need not cost the server a turn of its own.
   virtual rt::Task<Status> close_behind() { return close(); }
 };
@@ -146,11 +155,13 @@ class Store {
                                                 Urgency urgency);
   /// Makes or replaces a file with all it has; its attributes afterwards. After a failure any part may have been done.
   virtual rt::Task<Result<Attr>> write_file(std::string path, WholeFile file);
-  /// Adds `data` to the end of a file; its attributes afterwards.
-  virtual rt::Task<Result<Attr>> append_file(std::string path, std::shared_ptr<const Buffer> data);
+  /// Adds `data` to the end of a file, which had at least `base_size` bytes before; its attributes afterwards.
+  virtual rt::Task<Result<Attr>> append_file(std::string path, std::uint64_t base_size,
+                                             std::shared_ptr<const Buffer> data);
   virtual rt::Task<Result<Opened>> open(std::string path, OpenMode mode) = 0;
   /// A new file; fails with Exists if there is anything of that name, also a dangling link.
-  /// With Confirm::Later the answer has no attributes.
+  /// With Confirm::Later the answer has no attributes; nor if the connection was lost behind the creation and will
+  /// return: then the file is not alive.
   virtual rt::Task<Result<Opened>> create(std::string path, OpenMode mode, NewNode node, Confirm confirm) = 0;
   virtual rt::Task<Result<Attr>> make_directory(std::string path, NewNode node) = 0;
   virtual rt::Task<Result<Attr>> make_symlink(std::string target, std::string path, NewNode node) = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <set>
 
 #include "base/path.h"
 
@@ -212,6 +213,13 @@ Status FileSystem::take_failure(OpenHandle& handle) {
   auto failure = std::exchange(handle.failure, std::nullopt);
   if (!failure) return {};
   return std::move(*failure);
+}
+
+std::vector<std::string> FileSystem::unsent() {
+  std::set<std::string> paths;
+  for (const auto& [id, handle] : handles_)
+    if (is_dirty(*handle->node)) paths.insert(inodes_.path(*handle->node).value_or("(a removed file)"));
+  return std::vector<std::string>(paths.begin(), paths.end());
 }
 
 rt::Task<std::vector<Error>> FileSystem::flush_all() {

@@ -180,6 +180,8 @@ class FileSystem {
   /// A listed entry as a lookup of it would answer, with a kernel reference; nothing if its attributes are not known.
   std::optional<EntryReply> look_up_listed(const DirSnapshot& snapshot, const store::DirEntry& entry);
 
+  /// The files of which the server does not have all yet.
+  std::vector<std::string> unsent();
   /// Sends what is buffered and waits for it; the failures, one a file, each naming the path.
   rt::Task<std::vector<Error>> flush_all();
   /// flush_all, closes every handle, ends the connections.

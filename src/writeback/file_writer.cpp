@@ -88,6 +88,7 @@ rt::Task<void> FileWriter::send_gathered() {
     });
   };
   while (must_wait()) co_await acknowledged_.wait();
+  const rt::OperationScope nobody_waits(loop_);  // it is kept until the server has it, whoever gives up
   scope_.spawn(send(extent, std::move(data)));
 }
 
@@ -125,6 +126,7 @@ rt::Task<void> FileWriter::send_last() {
   gathered_ = Buffer();
   std::vector<AttrChange> changes = std::exchange(changes_, {});
   const auto extent = under_way_.insert(under_way_.end(), Extent{next_sequence_++, gathered_offset_, data.size()});
+  const rt::OperationScope nobody_waits(loop_);
   scope_.spawn(finish_last(extent, std::move(data), std::move(changes)));
 }
 

@@ -4,6 +4,7 @@ Nothing here is skipped where FUSE or sshd is missing: a run without them proves
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -33,6 +34,13 @@ def free_port(family=socket.AF_INET, address="127.0.0.1"):
         return s.getsockname()[1]
 
 
+def descendants(pid):
+    found = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        found += [int(child), *descendants(int(child))]
+    return found
+
+
 class Server:
     """An sshd with keys and configuration of its own."""
 
@@ -48,11 +56,21 @@ class Server:
             f"UsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\nMaxStartups 100\n"
             f"AuthorizedKeysFile {self.dir}/authorized_keys\nSubsystem sftp {subsystem}\n{extra}")
         os.makedirs("/run/sshd", exist_ok=True)
-        self.process = subprocess.Popen(["/usr/sbin/sshd", "-D", "-f", self.dir / "sshd_config", "-E", self.dir / "sshd.log"])
-        wait_until(self._answers, what="sshd")
+        self.start()
         host_key = (self.dir / "host_key.pub").read_text().split()[:2]
         self.known_hosts = self.dir / "known_hosts"
         self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {' '.join(host_key)}\n")
+
+    def start(self):
+        self.process = subprocess.Popen(["/usr/sbin/sshd", "-D", "-f", self.dir / "sshd_config", "-E", self.dir / "sshd.log"])
+        wait_until(self._answers, what="sshd")
+
+    def kill_all(self):
+        """As a crash: the listener and every session, at once."""
+        victims = [self.process.pid, *descendants(self.process.pid)]
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait(10)
 
     def _answers(self):
         with socket.socket() as s:

@@ -41,14 +41,23 @@ struct Model {
   }
 };
 
+enum class Link {
+  Steady,
+  Failing  ///< lost again and again, in the middle of everything, and back after a while
+};
+
 class World {
  public:
-  explicit World(std::uint64_t seed) : engine_(seed, options(seed)) {}
+  World(std::uint64_t seed, Link link) : link_(link), engine_(seed, options(seed, link)) {
+    // Shows that the server sets modes: before that a lost exclusive creation is never taken for ours.
+    if (link == Link::Failing) make_exclusively("a");
+  }
 
   void step() {
     SimLoop& loop = engine_.loop;
+    if (link_ == Link::Failing && loop.chance(0.3)) lose_soon();
     const std::string path = some_path();
-    switch (loop.pick(13)) {
+    switch (loop.pick(14)) {
       case 0:
       case 1: write_whole(path); break;
       case 2: write_part(path); break;
@@ -60,7 +69,8 @@ class World {
       case 8: read(path); break;
       case 9: stat(path); break;
       case 10: list(path); break;
-      case 11: loop.run_for(std::chrono::milliseconds(loop.pick(3000))); break;
+      case 11: make_exclusively(path); break;
+      case 12: loop.run_for(std::chrono::milliseconds(loop.pick(3000))); break;
       default: hold_or_release(path); break;
     }
   }
@@ -72,6 +82,9 @@ class World {
     for (const auto& [path, content] : model_.files) EXPECT_EQ(engine_.tree.content("/base/" + path), content) << path;
     for (const auto& [path, unused] : model_.directories) EXPECT_TRUE(engine_.tree.exists("/base/" + path)) << path;
     EXPECT_EQ(engine_.dialer->server->open_handles(), 0u);
+    int failure = 0;
+    for (const auto& [name, node] : engine_.tree.find("/base", true, failure)->children)
+      EXPECT_TRUE(model_.exists(name)) << name << " was left behind";
   }
 
  private:
@@ -80,7 +93,19 @@ class World {
     vfs::HandleId handle;
   };
 
-  static EngineOptions options(std::uint64_t seed) {
+  /// The link goes within some round trips, and nobody gets through for up to some seconds.
+  void lose_soon() {
+    SimLoop& loop = engine_.loop;
+    FakeDialer* const dialer = engine_.dialer;
+    const rt::Duration away = std::chrono::milliseconds(loop.chance(0.5) ? 0 : loop.pick(5000));
+    loop.after(std::chrono::milliseconds(loop.pick(200)), [&loop, dialer, away] {
+      dialer->refuse = away > rt::Duration::zero();
+      dialer->cut_all();
+      loop.after(away, [dialer] { dialer->refuse = false; });
+    });
+  }
+
+  static EngineOptions options(std::uint64_t seed, Link link) {
     EngineOptions out;
     out.personality.out_of_order = seed % 2 == 0;
     out.personality.short_reads = seed % 3 == 0;
@@ -90,6 +115,7 @@ class World {
     out.branch.dirty_budget = seed % 4 == 0 ? 600 : 1 << 20;
     out.remote.max_connections = 1 + seed % 3;
     out.delay = std::chrono::milliseconds(seed % 40);
+    out.remote.loss.reconnect = link == Link::Failing;
     return out;
   }
 
@@ -177,10 +203,12 @@ class World {
   void make_directory(const std::string& path) {
     auto parent = engine_.look_up(std::string(parent_of(path)));
     if (!parent || !model_.directories.contains(std::string(parent_of(path)))) return;
+    // The kernel has looked it up, and asks for what is not there.
+    if (model_.exists(path) && link_ == Link::Failing) return;
     auto made = engine_.run(engine_.files->make_directory(*parent, std::string(name_of(path)), 0755, vfs::Caller()));
     ASSERT_EQ(made.ok(), !model_.exists(path)) << path << (made.ok() ? "" : made.error().message());
     if (made) model_.directories[path] = true;
-    else ASSERT_TRUE(made.failed_with(Errc::Exists));
+    else ASSERT_TRUE(made.failed_with(Errc::Exists)) << made.error().message();
   }
 
   void remove(const std::string& path) {
@@ -193,6 +221,8 @@ class World {
       if (removed) model_.directories.erase(path);
       else ASSERT_TRUE(removed.failed_with(Errc::NotEmpty));
     } else if (model_.directories.contains(std::string(parent_of(path))) && !is_held(path)) {
+      // The kernel has looked it up.
+      if (!model_.files.contains(path) && link_ == Link::Failing) return;
       Status removed = engine_.run(engine_.files->unlink(*parent, name));
       ASSERT_EQ(removed.ok(), model_.files.contains(path)) << path;
       model_.files.erase(path);
@@ -226,6 +256,21 @@ class World {
       model_.directories.erase(path);
       model_.directories[to + path.substr(from.size())] = true;
     }
+  }
+
+  void make_exclusively(const std::string& path) {
+    auto parent = engine_.look_up(std::string(parent_of(path)));
+    if (!parent || !model_.directories.contains(std::string(parent_of(path)))) return;
+    OpenFlags flags;
+    flags.write = flags.exclusive = true;
+    auto made = engine_.run(engine_.files->create(*parent, std::string(name_of(path)), 0640, flags, vfs::Caller()));
+    ASSERT_EQ(made.ok(), !model_.exists(path)) << path << (made.ok() ? "" : made.error().message());
+    if (!made) return;
+    model_.files[path] = "mine";
+    write(made->open.handle, 0, "mine");
+    close(made->open.handle);
+    int failure = 0;
+    EXPECT_EQ(engine_.tree.find("/base/" + path, false, failure)->mode, 0640u) << path;
   }
 
   void read(const std::string& path) {
@@ -276,6 +321,7 @@ class World {
     close(held.handle);
   }
 
+  Link link_;
   Engine engine_;
   Model model_;
   std::vector<Held> held_;
@@ -286,20 +332,29 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-TEST(Simulation, one_program_sees_a_local_file_system_on_every_kind_of_server) {
+void run_worlds(Link link) {
   const std::uint64_t only = from_environment("PLYFS_SIM_SEED", 0);
   const std::uint64_t runs = only ? 1 : from_environment("PLYFS_SIM_RUNS", 2000);
   for (std::uint64_t run = 0; run < runs; ++run) {
     const std::uint64_t seed = only ? only : run + 1;
     SCOPED_TRACE("PLYFS_SIM_SEED=" + std::to_string(seed));
-    World world(seed);
-    for (int i = 0; i < 60 && !HasFatalFailure() && !HasNonfatalFailure(); ++i) world.step();
-    if (!HasFatalFailure()) world.check_server();
-    if (HasFailure()) {
+    World world(seed, link);
+    for (int i = 0; i < 60 && !testing::Test::HasFailure(); ++i) world.step();
+    if (!testing::Test::HasFatalFailure()) world.check_server();
+    if (testing::Test::HasFailure()) {
       std::fprintf(stderr, "failed with PLYFS_SIM_SEED=%llu\n", static_cast<unsigned long long>(seed));
       return;
     }
   }
+}
+
+TEST(Simulation, one_program_sees_a_local_file_system_on_every_kind_of_server) {
+  run_worlds(Link::Steady);
+}
+
+// Nobody gives up, nobody else changes anything: then a link that fails is nothing but slow.
+TEST(Simulation, a_link_that_fails_again_and_again_is_not_seen_by_programs_that_wait) {
+  run_worlds(Link::Failing);
 }
 
 // The connection drops at a random moment: every call must end, with its result or an error, and what close() called
@@ -310,7 +365,7 @@ TEST(Simulation, a_cut_at_any_moment_ends_every_call_and_loses_nothing_that_was_
     SCOPED_TRACE("seed " + std::to_string(seed));
     EngineOptions options;
     options.personality.out_of_order = seed % 2 == 0;
-    options.remote.reconnect = seed % 3 != 0;
+    options.remote.loss.reconnect = seed % 3 != 0;
     Engine engine(seed, options);
     std::map<std::string, std::string> confirmed;
     engine.loop.after(std::chrono::milliseconds(engine.loop.pick(1500)), engine.dialer->cut);

@@ -14,10 +14,11 @@ Engine::Engine(std::uint64_t seed, EngineOptions options) : loop(seed) {
   dialer = owned.get();
   options.remote.base = "/base";
   options.files.typed_root = "/base";
-  auto store = std::make_unique<store::RemoteStore>(loop, std::move(owned), options.remote, log_, meter);
-  store_ = store.get();
-  const bool connected = run(store->connect()).ok();
+  auto remote = std::make_unique<store::RemoteStore>(loop, std::move(owned), options.remote, log_, meter);
+  store_ = remote.get();
+  const bool connected = run(remote->connect()).ok();
   if (!connected) std::abort();
+  auto store = std::make_unique<store::SteadyStore>(loop, std::move(remote), log_);
   auto branch = std::make_unique<branch::Branch>(loop, std::move(store), options.branch, log_);
   auto union_tree = std::make_unique<merge::Tree>(std::move(branch));
   files = std::make_unique<vfs::FileSystem>(loop, std::move(union_tree), options.files, log_);

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/metrics.h"
-#include "store/remote_store.h"
+#include "store/steady_store.h"
 #include "support/fake_server.h"
 #include "vfs/file_system.h"
 

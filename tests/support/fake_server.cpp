@@ -91,8 +91,9 @@ void FakeServer::receive(ByteSpan bytes) {
       send(std::move(reply));
     } else if (personality_.out_of_order) {
       const auto shared = std::make_shared<Buffer>(std::move(packet));
-      loop_.after(std::chrono::microseconds(loop_.pick(20000)),
-                  [self = shared_from_this(), shared] { self->serve(std::move(*shared)); });
+      loop_.after(std::chrono::microseconds(loop_.pick(20000)), [self = shared_from_this(), shared] {
+        if (!self->gone) self->serve(std::move(*shared));
+      });
     } else if (!personality_.opens_overtake || !hold_back(packet)) {
       serve(std::move(packet));
     }
@@ -427,9 +428,12 @@ class SimStream final : public rt::ByteStream {
   void start(Sink& sink) override { sink_ = &sink; }
   void write(Buffer bytes) override {
     if (!*alive_) return;
-    const auto shared = std::make_shared<Buffer>(std::move(bytes));
-    loop_.after(arrival(last_to_server_) - loop_.now(), [server = server_, shared, alive = alive_] {
-      if (*alive) server->receive(shared->span());
+    to_server_.push_back(std::move(bytes));
+    loop_.after(arrival(last_to_server_) - loop_.now(), [this, alive = alive_] {
+      if (!*alive) return;
+      const Buffer arrived = std::move(to_server_.front());
+      to_server_.pop_front();
+      server_->receive(arrived.span());
     });
   }
   std::size_t unsent_bytes() const override { return 0; }
@@ -440,6 +444,15 @@ class SimStream final : public rt::ByteStream {
   void cut() {
     if (!*alive_) return;
     close();
+    // Any part of what is on its way may still arrive.
+    while (!to_server_.empty() && loop_.chance(0.5)) {
+      const Buffer arrived = std::move(to_server_.front());
+      to_server_.pop_front();
+      const bool whole = loop_.chance(0.7);
+      server_->receive(arrived.span().first(whole ? arrived.size() : loop_.pick(arrived.size() + 1)));
+      if (!whole) break;
+    }
+    server_->gone = true;
     loop_.post([sink = sink_, open = open_] {
       if (*open) sink->on_closed(Error(Errc::ConnectionLost, "cut by the test"));
     });
@@ -483,6 +496,7 @@ class SimStream final : public rt::ByteStream {
   std::shared_ptr<bool> open_ = std::make_shared<bool>(true);
   rt::TimePoint last_to_server_{};
   rt::TimePoint last_to_client_{};
+  std::deque<Buffer> to_server_;
   std::deque<Delivery> to_client_;
 };
 
@@ -505,13 +519,32 @@ class OwnedStream final : public rt::ByteStream {
   std::shared_ptr<SimStream> inner_;
 };
 
+std::function<void()> cutter(const OwnedStream& stream) {
+  return [inner = stream.inner()] {
+    if (const auto alive = inner.lock()) alive->cut();
+  };
+}
+
 }  // namespace
 
 rt::Task<Result<std::unique_ptr<rt::ByteStream>>> FakeDialer::dial_lane() {
   if (lane_servers.size() >= max_lanes) ++lanes_refused;
   if (lane_servers.size() >= max_lanes) co_return Error(Errc::ConnectionLost, "refused by the test");
   lane_servers.push_back(std::make_shared<FakeServer>(loop_, tree_, personality_));
-  co_return Result<std::unique_ptr<rt::ByteStream>>(std::make_unique<OwnedStream>(loop_, lane_servers.back(), delay_));
+  auto stream = std::make_unique<OwnedStream>(loop_, lane_servers.back(), delay_);
+  cuts_.push_back(cutter(*stream));
+  co_return Result<std::unique_ptr<rt::ByteStream>>(std::move(stream));
+}
+
+void FakeDialer::cut_all() {
+  login_lost_ = true;
+  for (const auto& cut_one : std::exchange(cuts_, {})) cut_one();
+}
+
+std::vector<std::shared_ptr<FakeServer>> FakeDialer::servers() const {
+  std::vector<std::shared_ptr<FakeServer>> all = lane_servers;
+  if (server) all.push_back(server);
+  return all;
 }
 
 rt::Task<Result<std::unique_ptr<rt::ByteStream>>> FakeDialer::dial() {
@@ -520,9 +553,13 @@ rt::Task<Result<std::unique_ptr<rt::ByteStream>>> FakeDialer::dial() {
   server = std::make_shared<FakeServer>(loop_, tree_, personality_);
   server->tamper = tamper;
   auto stream = std::make_unique<OwnedStream>(loop_, server, delay_);
-  cut = [inner = stream->inner()] {
-    if (const auto alive = inner.lock()) alive->cut();
-  };
+  if (login_lost_) {
+    lane_servers.clear();
+    cuts_.clear();
+  }
+  login_lost_ = false;
+  cut = cutter(*stream);
+  cuts_.push_back(cut);
   co_return Result<std::unique_ptr<rt::ByteStream>>(std::move(stream));
 }
 

@@ -45,6 +45,8 @@ class FakeServer : public std::enable_shared_from_this<FakeServer> {
   /// Changes a reply before it is sent (hostile servers); returning nothing drops it.
   std::function<std::optional<Buffer>(sftp::PacketType request, Buffer reply)> tamper;
   std::size_t open_handles() const;
+  /// What it has not served by now it never will.
+  bool gone = false;
 
  private:
   struct Handle {
@@ -102,12 +104,17 @@ class FakeDialer final : public rt::Dialer {
   bool lanes = true;
   /// dial_lane() refuses from so many on.
   std::size_t max_lanes = 9;
-  /// The servers of the further channels, in the order they were dialled.
+  /// The servers of the last login's further channels, in the order they were dialled.
   std::vector<std::shared_ptr<FakeServer>> lane_servers;
   /// The server of the last connection; null before the first.
   std::shared_ptr<FakeServer> server;
   /// Drops the last connection.
   std::function<void()> cut;
+  /// Drops the last login with all its channels: of what is on its way to the servers, any part may still arrive; no
+  /// reply does.
+  void cut_all();
+  /// The servers of the last login's channels.
+  std::vector<std::shared_ptr<FakeServer>> servers() const;
   int dials = 0;
   bool refuse = false;
   /// Where a second login leads; null: it asks somebody. `twin` is the last one that was made, while it is there.
@@ -124,6 +131,8 @@ class FakeDialer final : public rt::Dialer {
   FakeTree& tree_;
   Personality personality_;
   rt::Duration delay_;
+  std::vector<std::function<void()>> cuts_;  // of the last login's channels
+  bool login_lost_ = false;
 };
 
 }  // namespace ply::test

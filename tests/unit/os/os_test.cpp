@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -8,6 +9,7 @@
 
 #include "os/child_process.h"
 #include "os/fd_stream.h"
+#include "os/signals.h"
 #include "os/uv_loop.h"
 #include "rt/scope.h"
 #include "rt/sleep.h"
@@ -138,6 +140,26 @@ TEST(UvLoop, a_watcher_for_writing_hears_of_a_broken_descriptor) {
   loop.after(std::chrono::seconds(5), [&] { loop.stop(); });
   loop.run();
   EXPECT_TRUE(heard);
+}
+
+std::string signals(std::string_view pending, std::string_view caught, std::string_view ignored) {
+  return fmt::format(
+      "Name:\tx\nSigPnd:\t{}\nShdPnd:\t0000000000000000\nSigBlk:\t0000000000000000\nSigIgn:\t{}\nSigCgt:\t{}\n",
+      pending, ignored, caught);
+}
+
+TEST(Signals, a_thread_is_dying_if_a_pending_signal_will_end_it) {
+  constexpr const char* kNone = "0000000000000000";
+  constexpr const char* kInt = "0000000000000002";
+  EXPECT_FALSE(shows_dying(signals(kNone, kNone, kNone)));
+  EXPECT_TRUE(shows_dying(signals(kInt, kNone, kNone)));
+  EXPECT_FALSE(shows_dying(signals(kInt, kInt, kNone)));
+  EXPECT_FALSE(shows_dying(signals(kInt, kNone, kInt)));
+  EXPECT_TRUE(shows_dying(signals("0000000000000100", "ffffffffffffffff", kNone))) << "SIGKILL";
+  EXPECT_FALSE(shows_dying(signals("0000000000010000", kNone, kNone))) << "SIGCHLD";
+  EXPECT_FALSE(shows_dying(""));
+  EXPECT_FALSE(is_dying(gettid()));
+  EXPECT_FALSE(is_dying(0));
 }
 
 }  // namespace

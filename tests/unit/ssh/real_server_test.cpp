@@ -83,7 +83,7 @@ rt::Task<void> one_job(Fixture* f, std::map<std::string, std::string>* model, in
       EXPECT_TRUE(made.ok());
       (*model)[fresh] = content;
       if (f->random() % 3 != 0) co_return;
-      auto longer = co_await f->store->append_file(fresh, file.data);
+      auto longer = co_await f->store->append_file(fresh, 0, file.data);
       EXPECT_TRUE(longer.ok());
       (*model)[fresh] += content;
     }

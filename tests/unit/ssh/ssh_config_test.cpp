@@ -60,6 +60,15 @@ TEST(SshConfig, a_login_that_asks_nobody_leaves_out_keys_that_are_touched) {
   EXPECT_FALSE(untouched_keys_argument({}));
 }
 
+TEST(SshConfig, a_server_that_is_gone_is_noticed_unless_the_user_says_when) {
+  EXPECT_EQ(keep_alive_arguments({{"serveraliveinterval", "0"}}),
+            (std::vector<std::string>{"-oServerAliveInterval=5", "-oServerAliveCountMax=2"}));
+  EXPECT_TRUE(keep_alive_arguments({{"serveraliveinterval", "60"}}).empty());
+  EXPECT_TRUE(keep_alive_arguments({}).empty());
+  EXPECT_EQ(reconnect_arguments({{"connecttimeout", "none"}}), std::vector<std::string>{"-oConnectTimeout=10"});
+  EXPECT_TRUE(reconnect_arguments({{"connecttimeout", "3"}}).empty());
+}
+
 TEST(SshConfig, a_way_over_another_host_is_recognised) {
   EXPECT_TRUE(goes_through_proxy({{"proxyjump", "gate"}}));
   EXPECT_TRUE(goes_through_proxy({{"proxycommand", "nc %h %p"}}));

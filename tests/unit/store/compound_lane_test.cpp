@@ -18,7 +18,7 @@ using test::SimLoop;
 
 RemoteStoreOptions with_reconnect(bool reconnect) {
   RemoteStoreOptions options;
-  options.reconnect = reconnect;
+  options.loss.reconnect = reconnect;
   return options;
 }
 
@@ -58,7 +58,7 @@ TEST(CompoundLane, whole_jobs_take_one_round_trip) {
   EXPECT_EQ(f.cost(f.store->list("", Urgency::Now)), 1u);
   EXPECT_EQ(f.cost(f.store->write_file("g", f.whole("new"))), 1u);
   const auto more = std::make_shared<const Buffer>(Buffer::copy_of(as_bytes("er")));
-  EXPECT_EQ(f.cost(f.store->append_file("g", more)), 1u);
+  EXPECT_EQ(f.cost(f.store->append_file("g", 0, more)), 1u);
   EXPECT_EQ(f.tree.content("/base/g"), "newer");
 }
 
@@ -166,7 +166,7 @@ TEST(CompoundLane, goes_off_and_puts_everything_right_when_opens_overtake_each_o
 }
 
 rt::Task<void> expect_appended(RemoteStore* store, std::string name, std::shared_ptr<const Buffer> data, int* done) {
-  auto attr = co_await store->append_file(name, data);
+  auto attr = co_await store->append_file(name, 0, data);
   EXPECT_TRUE(attr.ok());
   ++*done;
 }
@@ -191,7 +191,7 @@ TEST(CompoundLane, appends_and_more_units_than_the_lane_takes_at_once_all_end) {
 }
 
 rt::Task<void> append_and_store(RemoteStore* store, std::shared_ptr<const Buffer> data, Result<Attr>* out) {
-  *out = co_await store->append_file("log", data);
+  *out = co_await store->append_file("log", 0, data);
 }
 
 /// What became of it is not known, and doing it again might do it twice.
@@ -315,7 +315,7 @@ rt::Task<void> any_job(RemoteStore* store, SimLoop* loop, std::map<std::string, 
     default: {
       auto made = co_await store->write_file(fresh, file);
       EXPECT_TRUE(made.ok());
-      auto longer = co_await store->append_file(fresh, file.data);
+      auto longer = co_await store->append_file(fresh, 0, file.data);
       EXPECT_TRUE(longer.ok());
       (*model)[fresh] = content + content;
     }

@@ -316,7 +316,7 @@ TEST(RemoteStore, several_connections_share_the_work_and_a_refused_one_is_no_fai
 TEST(RemoteStore, after_a_loss_requests_fail_or_dial_again_as_chosen) {
   for (const bool reconnect : {false, true}) {
     RemoteStoreOptions options;
-    options.reconnect = reconnect;
+    options.loss.reconnect = reconnect;
     Fixture f({}, options);
     bool told = false;
     f.store->on_lost([&](const Error&) { told = true; });
