@@ -231,7 +231,7 @@ rt::Task<Status> OpenFile::attach_locked() {
   if (pending_) {
     PendingFile* const job = pending_.get();
     auto file = co_await open_pending(job);
-    if (file.failed_with(Errc::TimedOut)) {
+    if (file.failed_with(Errc::TimedOut) || file.failed_with(Errc::Cancelled)) {
       // Who asked for it is told; what was written stays here until the server is back.
       arm_timer();
       co_return std::move(file).error();

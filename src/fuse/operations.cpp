@@ -284,6 +284,7 @@ void on_fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* info) {
 
 void on_release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
   Session& session = session_of(request);
+  const rt::OperationScope nobody_waits(session.loop());  // nor may it be abandoned
   session.run(release_file(Reply(request, session, "release"), info->fh));
 }
 

@@ -12,7 +12,8 @@
 namespace ply::fuse {
 
 Reply::Reply(fuse_req* request, Session& session, const char* operation, bool decides)
-    : session_(&session), waiting_(std::make_unique<Waiting>()), cost_(session.loop().operation()) {
+    : session_(&session), waiting_(std::make_unique<Waiting>()) {
+  waiting_->work = session.loop().operation();
   waiting_->request = request;
   waiting_->operation = operation;
   waiting_->decides = decides;
@@ -22,7 +23,8 @@ Reply::Reply(fuse_req* request, Session& session, const char* operation, bool de
 fuse_req* Reply::take() {
   if (is_answered()) return nullptr;
   session_->end_wait(*waiting_);
-  if (cost_.get() != nullptr) session_->meter().count(waiting_->operation, cost_.get()->round_trips());
+  if (const rt::Operation* const work = waiting_->work.get())
+    session_->meter().count(waiting_->operation, work->round_trips());
   return std::exchange(waiting_->request, nullptr);
 }
 

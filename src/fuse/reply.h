@@ -43,7 +43,6 @@ class Reply {
 
   Session* session_;
   std::unique_ptr<Waiting> waiting_;  // null: moved from
-  rt::OperationRef cost_;
 };
 
 }  // namespace ply::fuse

@@ -179,6 +179,7 @@ void Session::sweep() {
 
 void Session::answer_early(Waiting& waiting, int error) {
   waiting.session->end_wait(waiting);
+  if (waiting.work.get() != nullptr) waiting.work.get()->abandon();
   waiting.session->log().info("{}: {}", waiting.operation,
                               error == EINTR ? "interrupted" : "the server does not answer");
   fuse_reply_err(std::exchange(waiting.request, nullptr), error);

@@ -36,6 +36,7 @@ struct Waiting {
   Session* session = nullptr;
   fuse_req* request = nullptr;
   const char* operation = "";
+  rt::OperationRef work;
   std::uint64_t number = 0;
   rt::TimePoint since;
   /// It makes or removes a name: a program that lives on is told what really happened.

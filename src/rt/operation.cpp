@@ -23,4 +23,9 @@ void RoundTrip::done() {
   trips = std::max(trips, depth_ + 1);
 }
 
+bool is_abandoned(const Loop& loop) {
+  const Operation* const operation = loop.operation().get();
+  return operation != nullptr && operation->is_abandoned();
+}
+
 }  // namespace ply::rt

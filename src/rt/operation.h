@@ -18,12 +18,17 @@ class Operation {
   static Operation* make() { return new Operation; }
   /// Dependent round trips waited for so far.
   std::uint32_t round_trips() const { return round_trips_; }
+  /// Who asked for it has been told that it failed: it must not begin anything any more, or it would come late, after
+  /// what they did then. What is under way goes on.
+  void abandon() { abandoned_ = true; }
+  bool is_abandoned() const { return abandoned_; }
 
  private:
   friend class OperationRef;
   friend class RoundTrip;
   std::uint32_t references_ = 0;
   std::uint32_t round_trips_ = 0;
+  bool abandoned_ = false;
 };
 
 class OperationRef {
@@ -60,6 +65,9 @@ class OperationScope {
   Loop& loop_;
   OperationRef before_;
 };
+
+/// True if the code that runs now works for an operation that was abandoned.
+bool is_abandoned(const Loop& loop);
 
 /// One wait for an answer of the server, by whoever asked for it. Requests that were sent at the same depth count
 /// as one.

@@ -54,6 +54,7 @@ bool LinkState::must_not_wait() const {
 
 rt::Task<Status> LinkState::wait() {
   for (;;) {
+    if (rt::is_abandoned(loop_)) co_return Errc::Cancelled;
     if (ended_) co_return Error(Errc::ConnectionLost, "the connection has ended");
     if (must_not_wait()) co_return Error(Errc::TimedOut, "the server does not answer");
     if (up_ || !ever_up_) co_return Status();

@@ -45,9 +45,9 @@ class LinkState {
   /// Since when there is no connection. Requires: !is_up().
   rt::TimePoint down_since() const { return down_since_; }
 
-  /// Waits for the connection that is being made again. ConnectionLost if there will be none; TimedOut if somebody
-  /// waits, the server is known to be away and the options say not to wait for it. OK at once while it is up and
-  /// answers.
+  /// Waits for the connection that is being made again. Cancelled if the operation was abandoned; ConnectionLost if
+  /// there will be none; TimedOut if somebody waits, the server is known to be away and the options say not to wait for
+  /// it. OK at once while it is up and answers.
   rt::Task<Status> wait();
 
  private:

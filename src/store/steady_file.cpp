@@ -38,6 +38,11 @@ Status SteadyFile::take_away(const std::string& why) {
   return Error(Errc::Stale, why).during("open again", path);
 }
 
+Result<SteadyFile::FilePtr> SteadyFile::known() const {
+  if (rt::is_abandoned(store_.loop_)) return Errc::Cancelled;
+  return file_;
+}
+
 rt::Task<Result<SteadyFile::FilePtr>> SteadyFile::current() {
   const rt::Mutex::Guard guard = co_await opening_.lock();
   if (gone_) co_return Error(Errc::Stale, *gone_);
@@ -115,8 +120,8 @@ rt::Task<Result<Opened>> SteadyFile::open_by_path(std::string path, OpenMode mod
 rt::Task<Result<Buffer>> SteadyFile::read(std::uint64_t offset, std::size_t size) {
   Losses losses(*store_.remote_);
   for (;;) {
-    Result<FilePtr> file = file_;
-    if (!is_ready()) file = co_await current();
+    Result<FilePtr> file = known();
+    if (file && !is_ready()) file = co_await current();
     Result<Buffer> data = Errc::Failure;
     if (file) data = co_await (*file)->read(offset, size);
     else data = std::move(file).error();
@@ -141,8 +146,8 @@ rt::Task<Status> SteadyFile::write(std::uint64_t offset, Buffer data) {
 rt::Task<Status> SteadyFile::write_pieces(std::uint64_t offset, Buffer data) {
   Losses losses(*store_.remote_);
   for (;;) {
-    Result<FilePtr> file = file_;
-    if (!is_ready()) file = co_await current();
+    Result<FilePtr> file = known();
+    if (file && !is_ready()) file = co_await current();
     Status written;
     if (file) written = co_await (*file)->write(offset, data.share());
     else written = std::move(file).error();
@@ -172,8 +177,8 @@ rt::Task<Status> SteadyFile::append(std::uint64_t base, Buffer data) {
   Losses losses(*store_.remote_);
   bool may_be_there = false;
   for (;;) {
-    Result<FilePtr> file = file_;
-    if (!is_ready()) file = co_await current();
+    Result<FilePtr> file = known();
+    if (file && !is_ready()) file = co_await current();
     Status written;
     if (!file) written = std::move(file).error();
     if (file && may_be_there) {
@@ -194,8 +199,8 @@ rt::Task<Status> SteadyFile::append(std::uint64_t base, Buffer data) {
 rt::Task<Result<Attr>> SteadyFile::stat() {
   Losses losses(*store_.remote_);
   for (;;) {
-    Result<FilePtr> file = file_;
-    if (!is_ready()) file = co_await current();
+    Result<FilePtr> file = known();
+    if (file && !is_ready()) file = co_await current();
     const std::uint64_t ticket = record_->ticket();
     Result<Attr> attr = Errc::Failure;
     if (file) attr = co_await (*file)->stat();
@@ -215,8 +220,8 @@ rt::Task<Status> SteadyFile::set_attr(AttrChange change) {
   Losses losses(*store_.remote_);
   Status done;
   do {
-    Result<FilePtr> file = file_;
-    if (!is_ready()) file = co_await current();
+    Result<FilePtr> file = known();
+    if (file && !is_ready()) file = co_await current();
     if (file) done = co_await (*file)->set_attr(change);
     else done = std::move(file).error();
   } while (losses.call_for_more(done));
@@ -241,8 +246,8 @@ rt::Task<Result<Attr>> SteadyFile::write_last(std::uint64_t offset, Buffer data,
   Losses losses(*store_.remote_);
   Result<Attr> attr = Errc::Failure;
   do {
-    Result<FilePtr> file = file_;
-    if (!is_ready()) file = co_await current();
+    Result<FilePtr> file = known();
+    if (file && !is_ready()) file = co_await current();
     if (file) attr = co_await (*file)->write_last(offset, data.share(), changes);
     else attr = std::move(file).error();
   } while (losses.call_for_more(attr));
@@ -255,8 +260,8 @@ rt::Task<Result<Attr>> SteadyFile::write_last(std::uint64_t offset, Buffer data,
 rt::Task<Status> SteadyFile::sync() {
   Losses losses(*store_.remote_);
   for (;;) {
-    Result<FilePtr> file = file_;
-    if (!is_ready()) file = co_await current();
+    Result<FilePtr> file = known();
+    if (file && !is_ready()) file = co_await current();
     Status done;
     if (file) done = co_await (*file)->sync();
     else done = std::move(file).error();
@@ -274,10 +279,10 @@ rt::Task<Result<std::uint64_t>> SteadyFile::copy_from(File& source, std::uint64_
   Losses losses(*store_.remote_);
   Result<std::uint64_t> copied = Errc::Failure;
   do {
-    Result<FilePtr> file = file_;
-    if (!is_ready()) file = co_await current();
-    Result<FilePtr> other = from->file_;
-    if (!from->is_ready()) other = co_await from->current();
+    Result<FilePtr> file = known();
+    if (file && !is_ready()) file = co_await current();
+    Result<FilePtr> other = from->known();
+    if (other && !from->is_ready()) other = co_await from->current();
     if (!file) copied = std::move(file).error();
     else if (!other) copied = std::move(other).error();
     else copied = co_await (*file)->copy_from(**other, source_offset, length, offset);

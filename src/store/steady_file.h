@@ -32,6 +32,8 @@ class SteadyFile final : public File {
  private:
   using FilePtr = std::shared_ptr<File>;
 
+  /// The handle as it is, or Cancelled for an operation that must not begin anything any more.
+  Result<FilePtr> known() const;
   bool is_ready() const { return !gone_ && !opening_.is_locked() && file_->is_alive(); }
   /// The handle, on a connection that stands when this returns.
   rt::Task<Result<FilePtr>> current();

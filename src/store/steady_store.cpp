@@ -89,18 +89,18 @@ rt::Task<Result<Attr>> SteadyStore::set_attr(std::string path, AttrChange change
 // --- files ---
 
 rt::Task<Result<Opened>> SteadyStore::open(std::string path, OpenMode mode) {
+  const RecordPtr known = find_record(path);
+  const std::uint64_t ticket = known ? known->ticket() : 0;
+  FileRecord::Change cut;
+  cut.size = 0;
+  const bool cuts = known && mode.truncate;
+  if (cuts) known->begin(cut);
   const std::function<rt::Task<Result<Opened>>()> once = [this, path, mode] { return remote_->open(path, mode); };
   auto opened = co_await repeat<Result<Opened>>(once);
+  if (cuts) known->end(cut, opened.ok());
   if (!opened) co_return std::move(opened).error();
-  const RecordPtr known = mode.truncate ? find_record(path) : nullptr;
-  if (known) {
-    FileRecord::Change cut;
-    cut.size = 0;
-    known->begin(cut);
-    known->end(cut, true);
-  }
   const RecordPtr record = record_of(path, opened->attr);
-  record->told(opened->attr, record->ticket());
+  if (record == known) record->told(opened->attr, ticket);
   opened->file = std::make_unique<SteadyFile>(*this, record, mode, std::move(opened->file));
   co_return std::move(opened);
 }

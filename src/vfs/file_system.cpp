@@ -114,6 +114,13 @@ bool FileSystem::overlaps_dirty(const Node& node, std::uint64_t offset, std::uin
   return false;
 }
 
+bool FileSystem::is_before_dirty(const Node& node, std::uint64_t offset, std::uint64_t size) {
+  if (dirty_end(node) <= offset) return false;
+  const auto path = inodes_.path(node);
+  const auto known = path ? branch_at(*path).known(*path) : std::nullopt;
+  return !known || !*known || (*known)->attr.size < offset + size;
+}
+
 void FileSystem::note_change(Node& node) {
   node.ctime = std::max(node.ctime, loop_.wall_seconds());
 }

@@ -230,6 +230,8 @@ class FileSystem {
   /// True if a writer of the inode other than `except` has unacknowledged data in the range.
   static bool overlaps_dirty(const Node& node, std::uint64_t offset, std::uint64_t size,
                              const branch::OpenFile* except = nullptr);
+  /// True if the server's file may end in or before this range, as long as dirty data behind it has not arrived.
+  bool is_before_dirty(const Node& node, std::uint64_t offset, std::uint64_t size);
   void note_change(Node& node);
   /// The server has taken, or refused, a write of `writer`: what is known of the inode, under any of its names and
   /// through any of its handles, is out of date.

@@ -124,7 +124,7 @@ rt::Task<Result<CreateReply>> FileSystem::open_existing(Place place, std::string
 rt::Task<Result<Slices>> FileSystem::read(HandleId id, std::uint64_t offset, std::size_t size) {
   PLY_CO_TRY(first, handle_of(id));
   const NodePtr node = first->node;
-  if (overlaps_dirty(*node, offset, size)) co_await drain(node);
+  if (overlaps_dirty(*node, offset, size) || is_before_dirty(*node, offset, size)) co_await drain(node);
   PLY_CO_TRY(handle, handle_of(id));
   if (handle->bypasses_page_cache) {
     PLY_CO_CHECK(attached, co_await attach(id));

@@ -50,6 +50,10 @@ rt::Task<Status> FileWriter::write(std::uint64_t offset, Buffer data) {
   // What was to be set after the earlier writes is not to be set after this one.
   if (!changes_.empty()) co_await drain();
   co_await budget_.acquire(data.size());
+  if (rt::is_abandoned(loop_)) {
+    budget_.release(data.size());
+    co_return Errc::Cancelled;
+  }
   {
     rt::Mutex::Guard guard = co_await order_.lock();
     const bool continues = gathered_size() > 0 && (options_.append || offset == gathered_offset_ + gathered_size());

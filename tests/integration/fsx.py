@@ -7,6 +7,7 @@ usage: fsx.py DIRECTORY SEED SECONDS [--tolerate ERRNO,...]
 Prints one JSON object: operations done, errors by name, and for how long the longest operation took. Exit status 0 if
 every byte was right and every error tolerated; a mismatch is told on stderr. After a tolerated error a file's content is
 not known: it is written anew, as soon as that works, and believed from then on."""
+import collections
 import errno
 import json
 import os
@@ -30,6 +31,8 @@ class Tree:
         self.handles = {}  # name: a descriptor that stays open
         self.errors = {}
         self.directories = 0
+        self.last = ()
+        self.story = collections.deque(maxlen=3000)  # what was done, for who looks for the reason of a mismatch
 
     def path(self, name):
         return os.path.join(self.dir, name)
@@ -178,19 +181,36 @@ class Tree:
         self.content.pop(name, None)
         self.whole(name)
 
+    def finish(self, name, end):
+        while True:
+            try:
+                if name in self.doubtful:
+                    self.settle(name)
+                self.close(name)
+                return self.read(name)
+            except OSError as e:
+                if errno.errorcode.get(e.errno) not in self.tolerated or time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
+
     def step(self):
         name = self.rng.choice(NAMES)
         if name in self.doubtful:
+            self.last = ("settle", name)
             return self.settle(name)
         kinds = (self.whole, self.part, self.part, self.append, self.truncate, self.read, self.read, self.rename, self.remove,
                  self.exclusive, self.directory)
-        self.rng.choice(kinds)(name)
+        kind = self.rng.choice(kinds)
+        self.last = (kind.__name__, name)
+        kind(name)
 
     def try_step(self):
         try:
             self.step()
+            self.story.append(self.last)
         except OSError as e:
             name = errno.errorcode.get(e.errno, str(e.errno))
+            self.story.append((*self.last, name))
             self.errors[name] = self.errors.get(name, 0) + 1
             if name not in self.tolerated:
                 raise
@@ -208,14 +228,12 @@ def main():
             tree.try_step()
             longest = max(longest, time.monotonic() - began)
             done += 1
-        # The end is quiet: everything must be right.
+        # Everything must be right, as soon as there are no more failures.
         for name in NAMES:
-            if name in tree.doubtful:
-                tree.settle(name)
-            tree.close(name)
-            tree.read(name)
+            tree.finish(name, time.monotonic() + 20)
     except Wrong as e:
-        print(f"fsx: seed {seed}, after {done} operations: {e}", file=sys.stderr)
+        print(f"fsx: seed {seed}, after {done} operations: {e}", 
+              *[step for step in tree.story if step[1] == tree.last[1] or len(step) > 2][-60:], sep="\n", file=sys.stderr)
         return 1
     print(json.dumps({"operations": done, "errors": tree.errors, "longest": round(longest, 2),
                       "files": {n: len(c) for n, c in sorted(tree.content.items())}}))

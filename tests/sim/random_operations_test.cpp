@@ -57,7 +57,7 @@ class World {
     SimLoop& loop = engine_.loop;
     if (link_ == Link::Failing && loop.chance(0.3)) lose_soon();
     const std::string path = some_path();
-    switch (loop.pick(14)) {
+    switch (loop.pick(15)) {
       case 0:
       case 1: write_whole(path); break;
       case 2: write_part(path); break;
@@ -70,6 +70,7 @@ class World {
       case 9: stat(path); break;
       case 10: list(path); break;
       case 11: make_exclusively(path); break;
+      case 13: read_held(); break;
       case 12: loop.run_for(std::chrono::milliseconds(loop.pick(3000))); break;
       default: hold_or_release(path); break;
     }
@@ -305,15 +306,27 @@ class World {
     if (held_.size() >= 3 || (!held_.empty() && engine_.loop.chance(0.5))) return release_one();
     if (!model_.files.contains(path)) return;
     OpenFlags flags;
-    flags.write = true;
+    flags.read = flags.write = true;
     auto handle = open(path, flags);
     ASSERT_TRUE(handle.ok());
     const std::string text = some_text();
     std::string& content = model_.files[path];
-    if (content.size() < text.size()) content.resize(text.size(), '\0');
-    content.replace(0, text.size(), text);
-    write(*handle, 0, text);
+    // Sometimes with a hole before it.
+    const std::uint64_t offset = engine_.loop.chance(0.5) ? 0 : engine_.loop.pick(content.size() + 3000);
+    if (content.size() < offset + text.size() && !text.empty()) content.resize(offset + text.size(), '\0');
+    if (!text.empty()) content.replace(offset, text.size(), text);
+    write(*handle, offset, text);
     held_.push_back({path, *handle});
+  }
+  /// What was written and not sent is seen, and so is what lies around it.
+  void read_held() {
+    if (held_.empty()) return;
+    const Held& held = held_[engine_.loop.pick(held_.size())];
+    const std::string& content = model_.files[held.path];
+    const std::uint64_t offset = engine_.loop.pick(content.size() + 10);
+    auto data = engine_.run(engine_.files->read(held.handle, offset, 1000));
+    ASSERT_TRUE(data.ok()) << held.path << data.error().message();
+    ASSERT_EQ(as_text(join(*data).span()), content.substr(std::min(offset, content.size()), 1000)) << held.path;
   }
   void release_one() {
     const Held held = held_.front();

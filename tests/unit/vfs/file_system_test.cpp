@@ -49,6 +49,18 @@ TEST(FileSystem, unsent_writes_are_seen_by_reads_and_by_stat) {
   e.run(e.files->release(writer));
 }
 
+// The server's file ends before the hole as long as the data behind it has not arrived.
+TEST(FileSystem, a_hole_before_unsent_data_reads_as_zeros) {
+  Engine e(1);
+  ASSERT_TRUE(e.write_file("f", "abc").ok());
+  OpenFlags both = writing();
+  both.read = true;
+  auto open = e.run(e.files->open(*e.look_up("f"), both));
+  ASSERT_TRUE(e.run(e.files->write(open->handle, 100, bytes("xyz"), WriteOrigin::Program)).ok());
+  EXPECT_EQ(text_of(*e.run(e.files->read(open->handle, 10, 20))), std::string(20, '\0'));
+  e.run(e.files->release(open->handle));
+}
+
 // The caller of write() is gone from it by then: close or fsync must tell, once for each descriptor.
 TEST(FileSystem, a_failed_background_write_is_told_once_to_each_descriptor) {
   Engine e(1);
