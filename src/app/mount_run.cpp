@@ -203,6 +203,7 @@ rt::Task<Status> MountRun::try_bring_up() {
     fuse::Patience patience;
     patience.is_over = [this] { return !plan_.remote.loss.wait && remote_->link().is_known_away(); };
     patience.is_tried = [this] { return remote_->link().is_quiet(); };
+    patience.on_early_answer = [this] { remote_->link().look_again(); };
     session_->set_patience(std::move(patience));
   }
   session_->start([this] { begin_end(0); });

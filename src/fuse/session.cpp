@@ -174,6 +174,7 @@ void Session::sweep() {
     }
   }
   for (const auto& [waiting, error] : early) answer_early(*waiting, error);
+  if (!early.empty() && patience_.on_early_answer) patience_.on_early_answer();
   if (!waiting_.empty()) arm_sweep(any_interrupted ? kSweepSoon : kSweepPeriod);
 }
 

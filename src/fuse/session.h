@@ -26,6 +26,8 @@ struct Patience {
   std::function<bool()> is_over;
   /// The server owes an answer and sends nothing, or there is no connection.
   std::function<bool()> is_tried;
+  /// Told when requests were answered early, and what waits for them should end.
+  std::function<void()> on_early_answer;
 };
 
 class Session;

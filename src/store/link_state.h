@@ -34,6 +34,9 @@ class LinkState {
   /// No connection is made any more: all who wait are told.
   void end();
 
+  /// Operations that wait may have been abandoned.
+  void look_again() { changed_.wake_all(); }
+
   bool is_up() const { return up_; }
   bool has_ended() const { return ended_; }
   /// True if there is no connection, though there was one, and it will come back.

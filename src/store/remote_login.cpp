@@ -252,24 +252,33 @@ rt::Task<void> RemoteStore::watch() {
 }
 
 rt::Task<void> RemoteStore::probe(rt::Duration patience) {
-  const std::vector<SessionPtr> asked = sessions_;
-  rt::TimerId timer = 0;
-  if (patience > rt::Duration::zero())
-    timer = loop_.after(patience, [asked] {
-      for (const SessionPtr& session : asked)
-        if (session->channel().is_open()) session->channel().fail(Error(Errc::ConnectionLost, "no answer to a probe"));
-    });
   rt::Scope scope(loop_);
-  for (const SessionPtr& session : asked)
-    scope.spawn(rt::ignore_result(session->name_call(sftp::make_simple(PacketType::Realpath, "."))));
+  const std::vector<SessionPtr> asked = sessions_;
+  for (const SessionPtr& session : asked) scope.spawn(probe_one(session, patience));
   co_await scope.join();
-  loop_.cancel(timer);
   probing_ = false;
 }
 
+rt::Task<void> RemoteStore::probe_one(SessionPtr session, rt::Duration patience) {
+  rt::TimerId timer = 0;
+  const rt::TimePoint asked = loop_.now();
+  if (patience > rt::Duration::zero())
+    timer = loop_.after(patience, [session, asked] {
+      if (session->channel().last_heard() < asked)
+        session->channel().fail(Error(Errc::ConnectionLost, "no answer to a probe"));
+    });
+  co_await rt::ignore_result(session->name_call(sftp::make_simple(PacketType::Realpath, ".")));
+  loop_.cancel(timer);
+}
+
 void RemoteStore::look_now() {
+  // Such events come in swarms.
+  if (last_look_ && loop_.now() - *last_look_ < kQuiet) return;
+  last_look_ = loop_.now();
   naps_.wake_all();
-  if (link_.is_up() && !std::exchange(probing_, true)) background_.spawn(probe(kProbePatience));
+  if (!link_.is_up() || std::exchange(probing_, true)) return;
+  const rt::OperationScope nobody_waits(loop_);
+  background_.spawn(probe(kProbePatience));
 }
 
 void RemoteStore::give_up() {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,7 @@ class RemoteStore final : public Store {
   bool sets_owner() const override;
   Lanes& lanes() { return lanes_; }
   const LinkState& link() const { return link_; }
+  LinkState& link() { return link_; }
   /// True if what fails with ConnectionLost may be tried again: over a connection that stands, or is being made.
   bool will_return() const { return !shutting_down_ && (link_.is_up() || link_.is_coming_back()); }
   /// Ends the connections, and makes none any more: all who wait are told. shut_down() still has to follow.
@@ -115,9 +117,10 @@ class RemoteStore final : public Store {
   rt::Task<void> redial();
   /// Watches for silence as long as the server owes answers.
   rt::Task<void> watch();
-  /// A small question, which the server answers soon if it is there. If it takes longer than `patience` (when it is not
-  /// zero), the connections are given up.
+  /// Small questions, which the server answers soon if it is there. A connection on which nothing comes for `patience`
+  /// (when it is not zero) is given up.
   rt::Task<void> probe(rt::Duration patience);
+  rt::Task<void> probe_one(SessionPtr session, rt::Duration patience);
   std::size_t unanswered() const;
   rt::TimePoint last_heard() const;
   /// Sleeps, but not longer than until shut_down() or look_now().
@@ -159,6 +162,7 @@ class RemoteStore final : public Store {
   rt::WaitList naps_;
   bool watching_ = false;
   bool probing_ = false;
+  std::optional<rt::TimePoint> last_look_;
   bool ever_connected_ = false;
   bool shutting_down_ = false;
   bool server_refuses_append_ = false;

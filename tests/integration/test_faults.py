@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -278,14 +277,28 @@ def test_a_signal_sends_first_what_was_written(lab, relay):
 
 def test_the_server_is_killed_and_comes_back(lab, make_server):
     own = make_server()
+    code = """
+import os, sys
+with open(sys.argv[1] + '/f', 'wb', buffering=0) as f:
+    f.write(b'1' * 1_000_000)
+    print('written', flush=True)
+    sys.stdin.readline()
+    f.write(b'2' * 1_000_000)
+    os.fsync(f.fileno())
+print('synced', flush=True)
+"""
     with Mount(lab.command("-o", "onloss=wait", server=own), lab.mnt) as mounted:
         mounted.output = lambda: ""
-        with open(lab.mnt / "f", "wb", buffering=0) as f:
-            f.write(b"1" * 1_000_000)
-            own.kill_all()
-            threading.Timer(2, own.start).start()
-            f.write(b"2" * 1_000_000)
-            os.fsync(f.fileno())
+        # In a process of its own: here a fork would wait for the mount, since it closes what is open.
+        program = python(code, lab.mnt, stdin=subprocess.PIPE)
+        assert program.stdout.readline() == "written\n"
+        own.kill_all()
+        program.stdin.write("go\n")
+        program.stdin.flush()
+        time.sleep(2)
+        assert program.poll() is None
+        own.start()
+        assert program.communicate(timeout=30)[0] == "synced\n"
         assert (lab.src / "f").read_bytes() == b"1" * 1_000_000 + b"2" * 1_000_000
         assert os.listdir(lab.mnt) == ["f"]
 

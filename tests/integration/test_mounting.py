@@ -104,7 +104,7 @@ def test_the_parent_of_a_background_mount_reports_the_failure(lab):
 
 
 def test_a_lost_connection_ends_the_mount_with_status_1(lab):
-    with lab.mount(expect_exit=1) as mount:
+    with lab.mount("-o", "no_reconnect", expect_exit=1) as mount:
         # The first ssh holds the login, the others are channels over it.
         children = subprocess.run(["pgrep", "-P", str(mount.process.pid)], capture_output=True, text=True).stdout.split()
         os.kill(int(children[0]), signal.SIGKILL)

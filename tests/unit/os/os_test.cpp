@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <fmt/core.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <cstring>
 #include <thread>
 
 #include "os/child_process.h"
 #include "os/fd_stream.h"
+#include "os/machine_events.h"
 #include "os/signals.h"
 #include "os/uv_loop.h"
 #include "rt/scope.h"
@@ -160,6 +165,32 @@ TEST(Signals, a_thread_is_dying_if_a_pending_signal_will_end_it) {
   EXPECT_FALSE(shows_dying(""));
   EXPECT_FALSE(is_dying(gettid()));
   EXPECT_FALSE(is_dying(0));
+}
+
+/// Which gives it its address.
+void bring_up_loopback() {
+  const UniqueFd fd(socket(AF_INET, SOCK_DGRAM, 0));
+  ifreq request = {};
+  std::strcpy(request.ifr_name, "lo");
+  request.ifr_flags = IFF_UP;
+  EXPECT_EQ(ioctl(fd.get(), SIOCSIFFLAGS, &request), 0);
+}
+
+TEST(MachineEvents, a_new_address_is_told) {
+  bool told = false;
+  bool possible = true;
+  // A network namespace of this thread's own.
+  std::thread([&] {
+    possible = unshare(CLONE_NEWNET) == 0;
+    if (!possible) return;
+    UvLoop loop;
+    MachineEvents events(loop, [&] { told = true, loop.stop(); });
+    loop.after(std::chrono::seconds(10), [&] { loop.stop(); });
+    loop.post([] { bring_up_loopback(); });
+    loop.run();
+  }).join();
+  if (!possible) GTEST_SKIP() << "only root makes network namespaces";
+  EXPECT_TRUE(told);
 }
 
 }  // namespace

@@ -43,13 +43,14 @@ Buffer bytes(std::string_view text) {
 }
 
 struct Fixture {
-  explicit Fixture(std::uint64_t seed = 1, bool lanes = true) : loop(seed) {
+  explicit Fixture(std::uint64_t seed = 1, bool lanes = true, bool wait = false) : loop(seed) {
     tree.mkdir("/base", 0755);
     auto owned = std::make_unique<FakeDialer>(loop, tree, test::Personality());
     dialer = owned.get();
     RemoteStoreOptions options;
     options.base = "/base";
     options.loss.reconnect = true;
+    options.loss.wait = wait;
     options.lanes = lanes;
     auto remote = std::make_unique<RemoteStore>(loop, std::move(owned), options, log, meter);
     store = std::make_unique<SteadyStore>(loop, std::move(remote), log);
@@ -319,6 +320,27 @@ TEST(SteadyStore, while_the_server_is_away_programs_are_told_and_data_waits) {
   EXPECT_EQ(f.tree.content("/base/f"), "CONTENT");
   EXPECT_TRUE(f.run_for_program(f.store->stat("f", Follow::No)).ok());
   f.close(opened->file);
+}
+
+TEST(SteadyStore, what_was_abandoned_ends_and_does_nothing_when_the_server_is_back) {
+  Fixture f(1, true, true);
+  f.tree.put("/base/f", "content");
+  f.go_away();
+  rt::Scope scope(f.loop);
+  const rt::OperationRef program(rt::Operation::make());
+  rt::Running<Status> removing;
+  {
+    const rt::OperationScope works_for(f.loop, program);
+    removing = rt::start(scope, f.store->remove_file("f"));
+  }
+  f.loop.run_for(60s);
+  EXPECT_FALSE(removing.done());
+  program.get()->abandon();
+  f.store->remote().link().look_again();
+  EXPECT_TRUE(f.run(removing.join()).failed_with(Errc::Cancelled));
+  f.dialer->refuse = false;
+  f.loop.run_for(30s);
+  EXPECT_TRUE(f.tree.exists("/base/f"));
 }
 
 TEST(SteadyStore, a_silent_server_is_known_to_be_away_after_the_time_that_was_set) {
