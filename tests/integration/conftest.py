@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A real sshd on a loopback port with fresh keys, and real mounts by the binary under test (PLYFS in the environment).
 Nothing here is skipped where FUSE or sshd is missing: a run without them proves nothing, so it fails."""
+import contextlib
 import os
 import re
 import shutil
@@ -35,10 +36,22 @@ def free_port(family=socket.AF_INET, address="127.0.0.1"):
 
 
 def descendants(pid):
+    """Process ids, as far as they are still there."""
     found = []
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return found
+    for child in children:
         found += [int(child), *descendants(int(child))]
     return found
+
+
+def program_of(pid):
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return None
 
 
 class Server:
@@ -69,7 +82,8 @@ class Server:
         """As a crash: the listener and every session, at once."""
         victims = [self.process.pid, *descendants(self.process.pid)]
         for pid in victims:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait(10)
 
     def _answers(self):

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Mount, descendants, wait_until
+from conftest import Mount, descendants, program_of, wait_until
 from relay import Relay
 
 FSX = str(Path(__file__).with_name("fsx.py"))
@@ -313,7 +313,7 @@ def test_one_process_of_the_connection_is_killed(lab, make_server, which):
                 f.write(bytes([i]) * 300_000)
                 parent = own.process.pid if which == "sftp-server" else mounted.process.pid
                 for pid in descendants(parent):
-                    if Path(f"/proc/{pid}/comm").read_text().strip() == which:
+                    if program_of(pid) == which:
                         os.kill(pid, signal.SIGKILL)
                         break
                 time.sleep(0.2)
