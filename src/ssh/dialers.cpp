@@ -39,12 +39,12 @@ rt::Task<int> connect_socket(os::UvLoop* loop, int fd, const sockaddr* address, 
   co_return failure;
 }
 
-/// The same bound as over ssh: a peer that is gone is noticed within some 15 seconds, idle or with data under way.
+/// The same bound as over ssh: a peer that is gone is noticed within some 20 seconds, idle or with data under way.
 void notice_loss(int fd) {
   const int on = 1;
   const int interval_s = 5;
-  const int probes = 2;
-  const unsigned unacknowledged_ms = 15000;
+  const int probes = 3;
+  const unsigned unacknowledged_ms = 20000;
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &interval_s, sizeof interval_s);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);

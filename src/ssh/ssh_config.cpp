@@ -118,7 +118,7 @@ std::optional<std::string> cipher_argument(const SshConfig& config, const SshCon
 std::vector<std::string> keep_alive_arguments(const SshConfig& config) {
   const auto interval = config.find("serveraliveinterval");
   if (interval == config.end() || interval->second != "0") return {};
-  return {"-oServerAliveInterval=5", "-oServerAliveCountMax=2"};
+  return {"-oServerAliveInterval=5", "-oServerAliveCountMax=3"};
 }
 
 std::vector<std::string> reconnect_arguments(const SshConfig& config) {

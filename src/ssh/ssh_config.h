@@ -29,7 +29,7 @@ SshConfig parse_config(std::string_view text);
 /// twice as fast, and ssh's default order does not know the processor. Only where the user left ciphers alone.
 std::optional<std::string> cipher_argument(const SshConfig& config, const SshConfig& defaults);
 
-/// Arguments with which ssh notices within some 15 seconds that the server is gone; none where the user's configuration
+/// Arguments with which ssh notices within some 20 seconds that the server is gone; none where the user's configuration
 /// says when it is to notice (ServerAliveInterval).
 std::vector<std::string> keep_alive_arguments(const SshConfig& config);
 

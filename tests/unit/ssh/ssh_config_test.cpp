@@ -62,7 +62,7 @@ TEST(SshConfig, a_login_that_asks_nobody_leaves_out_keys_that_are_touched) {
 
 TEST(SshConfig, a_server_that_is_gone_is_noticed_unless_the_user_says_when) {
   EXPECT_EQ(keep_alive_arguments({{"serveraliveinterval", "0"}}),
-            (std::vector<std::string>{"-oServerAliveInterval=5", "-oServerAliveCountMax=2"}));
+            (std::vector<std::string>{"-oServerAliveInterval=5", "-oServerAliveCountMax=3"}));
   EXPECT_TRUE(keep_alive_arguments({{"serveraliveinterval", "60"}}).empty());
   EXPECT_TRUE(keep_alive_arguments({}).empty());
   EXPECT_EQ(reconnect_arguments({{"connecttimeout", "none"}}), std::vector<std::string>{"-oConnectTimeout=10"});
