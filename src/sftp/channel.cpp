@@ -110,6 +110,7 @@ void Channel::send(Request request, Pending& waiting, Sending sending) {
   pending_.emplace(id, &waiting);
   meter_.sent(request.size());
   queue(request.take_packet(id), sending);
+  if (pending_.size() == 1 && busy_callback_) busy_callback_();
 }
 
 rt::Task<Result<Reply>> Channel::send_and_wait(Request request, Sending sending) {

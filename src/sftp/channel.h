@@ -57,6 +57,8 @@ class Channel final : private rt::ByteStream::Sink {
   const Error& end_cause() const { return *end_cause_; }
   /// end_cause() with what the transport knows of it: ssh's exit status, its own words.
   rt::Task<Error> explain_end();
+  /// Told whenever the server begins to owe an answer, having owed none.
+  void on_busy(std::function<void()> callback) { busy_callback_ = std::move(callback); }
   /// Told once, from the loop, when the channel ends by itself.
   void on_end(std::function<void()> callback) { end_callback_ = std::move(callback); }
 
@@ -100,6 +102,7 @@ class Channel final : private rt::ByteStream::Sink {
   bool has_version_ = false;
   rt::Event handshake_done_;
   std::size_t skipped_ = 0;  // bytes of banner before VERSION
+  std::function<void()> busy_callback_;
   rt::TimePoint last_heard_;
 
   Buffer input_;  // received, not yet consumed: [input_start_, input_end_)

@@ -145,6 +145,7 @@ rt::Task<std::shared_ptr<Session>> Lanes::start_session(Result<std::unique_ptr<r
   auto session = std::make_shared<Session>(loop_, std::move(channel), std::move(connection));
   co_await session->learn_limits();
   session->limit_transfers(options_.max_read, options_.max_write);
+  if (options_.on_busy) session->channel().on_busy(options_.on_busy);
   co_return std::move(session);
 }
 

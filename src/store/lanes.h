@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -21,6 +22,7 @@ struct LaneOptions {
   bool streams = true;  ///< lanes for streams, and a login of their own for them where it asks nobody
   std::uint32_t max_read = 0;
   std::uint32_t max_write = 0;
+  std::function<void()> on_busy;  ///< told when a lane's server begins to owe an answer
 };
 
 /// Further channels of a login, so that nothing waits behind bulk data and small jobs take one round trip. Opened in

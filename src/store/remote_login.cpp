@@ -57,11 +57,6 @@ rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::session() {
     if (best || !ever_connected_) break;
     co_await rt::yield_to(loop_);  // its end is about to be told
   }
-  if (best && !watching_) {
-    watching_ = true;
-    const rt::OperationScope nobody_waits(loop_);
-    background_.spawn(watch());
-  }
   const bool room = sessions_.size() < options_.max_connections;
   if (best && (best->channel().unanswered() == 0 || !room)) co_return best;
   // A further connection is a matter of speed: while it is being made, the ones that are there serve.
@@ -118,6 +113,7 @@ rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::log_in() {
   }
   const std::weak_ptr<Session> observed = session;
   session->channel().on_end([this, observed] { session_ended(observed); });
+  session->channel().on_busy([this] { begin_watch(); });
   if (!session->channel().is_open()) co_return session->channel().end_cause().clone();
   if (sessions_.empty()) {
     lanes_.open(session->shared_connection(), full_path(""));
@@ -233,9 +229,14 @@ rt::TimePoint RemoteStore::last_heard() const {
   return last;
 }
 
+void RemoteStore::begin_watch() {
+  if (shutting_down_ || std::exchange(watching_, true)) return;
+  const rt::OperationScope nobody_waits(loop_);
+  background_.spawn(watch());
+}
+
 rt::Task<void> RemoteStore::watch() {
   const rt::TimePoint began = loop_.now();
-  // What is to be watched is sent when this has begun.
   do {
     co_await nap(kWatchPeriod);
     const rt::Duration silence = loop_.now() - std::max(began, last_heard());

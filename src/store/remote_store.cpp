@@ -18,8 +18,9 @@ std::uint32_t open_flags(const OpenMode& mode, bool append) {
          (mode.truncate ? sftp::kOpenTruncate : 0u);
 }
 
-LaneOptions lane_options(const RemoteStoreOptions& options) {
+LaneOptions lane_options(const RemoteStoreOptions& options, std::function<void()> on_busy) {
   LaneOptions out;
+  out.on_busy = std::move(on_busy);
   out.enabled = options.lanes;
   out.streams = options.max_connections == 1;  // otherwise the user has said how many connections there are
   out.max_read = options.max_read;
@@ -39,7 +40,7 @@ RemoteStore::RemoteStore(rt::Loop& loop, std::unique_ptr<rt::Dialer> dialer, Rem
       link_(loop, options_.loss),
       login_(loop),
       background_(loop),
-      lanes_(loop, *dialer_, lane_options(options_), log, meter),
+      lanes_(loop, *dialer_, lane_options(options_, [this] { begin_watch(); }), log, meter),
       naps_(loop) {}
 
 RemoteStore::~RemoteStore() {

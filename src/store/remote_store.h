@@ -116,6 +116,7 @@ class RemoteStore final : public Store {
   /// Makes the connection again, however long it takes.
   rt::Task<void> redial();
   /// Watches for silence as long as the server owes answers.
+  void begin_watch();
   rt::Task<void> watch();
   /// Small questions, which the server answers soon if it is there. A connection on which nothing comes for `patience`
   /// (when it is not zero) is given up.

@@ -362,6 +362,22 @@ TEST(SteadyStore, a_silent_server_is_known_to_be_away_after_the_time_that_was_se
   EXPECT_FALSE(f.store->remote().link().is_known_away());
 }
 
+TEST(SteadyStore, silence_is_noticed_by_who_reads_an_open_file_too) {
+  Fixture f;
+  f.tree.put("/base/f", "content");
+  auto opened = f.run(f.store->open("f", reading()));
+  f.loop.run_for(5s);
+  const auto mute = [](PacketType, Buffer) -> std::optional<Buffer> { return std::nullopt; };
+  for (const std::shared_ptr<FakeServer>& server : f.dialer->servers()) server->tamper = mute;
+  rt::Scope scope(f.loop);
+  auto asked = rt::start(scope, opened->file->read(0, 100));
+  f.loop.run_for(10s);
+  EXPECT_TRUE(f.store->remote().link().is_known_away());
+  f.dialer->cut_all();
+  EXPECT_TRUE(f.run(asked.join()).ok());
+  f.close(opened->file);
+}
+
 TEST(SteadyStore, a_slow_request_alone_is_no_silence) {
   Fixture f;
   f.tree.put("/base/f", "content");

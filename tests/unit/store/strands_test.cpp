@@ -57,7 +57,7 @@ struct Fixture : test::StoreFixture {
     rt::Scope scope(loop);
     for (std::size_t i = first; i < last; ++i) scope.spawn(write_one(&file, i * kPiece));
     loop.run(scope.join());
-    loop.run_until_idle();
+    loop.run_for(std::chrono::seconds(2));
   }
   static rt::Task<void> read_one(File* file, std::size_t offset) {
     auto data = co_await file->read(offset, kPiece);
@@ -67,12 +67,12 @@ struct Fixture : test::StoreFixture {
     rt::Scope scope(loop);
     for (std::size_t i = first; i < last; ++i) scope.spawn(read_one(&file, i * kPiece));
     loop.run(scope.join());
-    loop.run_until_idle();
+    loop.run_for(std::chrono::seconds(2));
   }
   void close(std::unique_ptr<File>& file) {
     EXPECT_TRUE(loop.run(file->close()).ok());
     file.reset();
-    loop.run_until_idle();
+    loop.run_for(std::chrono::seconds(2));
   }
   static int busy(const std::vector<std::shared_ptr<FakeServer>>& servers, PacketType type) {
     return static_cast<int>(
@@ -216,7 +216,7 @@ TEST(Strands, a_lost_connection_of_streams_loses_no_stream_that_begins_later) {
   for (std::size_t i = 0; i < 160; i += 40) f.write(*file, i, i + 40);
   ASSERT_NE(f.dialer->twin, nullptr);
   f.dialer->twin->cut();
-  f.loop.run_until_idle();
+  f.loop.run_for(std::chrono::seconds(2));
   for (std::size_t i = 160; i < kCount; i += 40) f.write(*file, i, i + 40);
   EXPECT_TRUE(f.tree.content("/base/f") == Fixture::content(0, kCount * kPiece));
   f.dialer->twin->cut = nullptr;
@@ -307,7 +307,7 @@ TEST(Strands, a_second_file_lane_that_is_refused_is_not_asked_for_again) {
   auto file = f.create("f");
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(f.run(file->sync()).ok());
-    f.loop.run_until_idle();
+    f.loop.run_for(std::chrono::seconds(2));
   }
   EXPECT_EQ(f.dialer->lanes_refused, 1);
   f.close(file);
@@ -317,7 +317,7 @@ TEST(Strands, files_are_opened_on_another_lane_while_one_syncs) {
   Fixture f;
   auto first = f.create("first");
   EXPECT_TRUE(f.loop.run(first->sync()).ok());
-  f.loop.run_until_idle();
+  f.loop.run_for(std::chrono::seconds(2));
   EXPECT_EQ(f.dialer->lane_servers.size(), 4u);
   // Not yet answered: its lane is the busier one.
   rt::Scope scope(f.loop);
