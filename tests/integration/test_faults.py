@@ -16,7 +16,7 @@ from conftest import Mount, descendants, program_of, wait_until
 from relay import Relay
 
 FSX = str(Path(__file__).with_name("fsx.py"))
-SECONDS = float(os.environ.get("PLYFS_FAULT_SECONDS", "15"))
+SECONDS = float(os.environ.get("PLYFS_FAULT_SECONDS", "8"))
 
 
 @pytest.fixture
