@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +61,8 @@ class OpenFile {
   void changed_elsewhere(const OpenFile& writer, Range range) {
     if (writer.data_ != data_) data_->changed(range);
   }
+  /// The size was set, through this handle or not: what is known of the content is of before.
+  void size_was_set() { data_->changed(Range{0, std::numeric_limits<std::uint64_t>::max()}); }
   /// See cache::FileData::generation().
   std::uint64_t content_generation() const { return data_->generation(); }
   const store::OpenMode& mode() const { return mode_; }

@@ -143,7 +143,9 @@ rt::Task<Result<AttrReply>> FileSystem::set_attr(NodeId id, SetAttr change) {
   co_await drain(node);
   PLY_CO_TRY(wanted, co_await with_times(node, change));
   if (!wanted.empty()) {
-    PLY_CO_CHECK(applied, co_await apply_change(node, wanted));
+    Status applied = co_await apply_change(node, wanted);
+    if (wanted.size) size_was_set(*node);  // also after a failure: a part may have been done
+    if (!applied) co_return std::move(applied).error();
     note_change(*node);
   }
   PLY_CO_TRY(known, co_await current_attr(node));

@@ -132,6 +132,12 @@ void FileSystem::forget_attributes(const Node& node) {
   }
 }
 
+void FileSystem::size_was_set(const Node& node) {
+  for (const OpenHandle* handle : node.open)
+    for (branch::OpenFile* file : {handle->file.get(), handle->page_writer.get()})
+      if (file != nullptr) file->size_was_set();
+}
+
 void FileSystem::tell_other_handles(const Node& node, const branch::OpenFile& writer, Range range) {
   for (const OpenHandle* handle : node.open)
     for (branch::OpenFile* file : {handle->file.get(), handle->page_writer.get()})

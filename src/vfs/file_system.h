@@ -236,6 +236,8 @@ class FileSystem {
   /// The server has taken, or refused, a write of `writer`: what is known of the inode, under any of its names and
   /// through any of its handles, is out of date.
   void written_behind(Node& node, const branch::OpenFile& writer, Range range);
+  /// Its size was set: no handle may answer from what it had before.
+  static void size_was_set(const Node& node);
   static void tell_other_handles(const Node& node, const branch::OpenFile& writer, Range range);
   /// What is known of the inode's attributes, under any of its names, is out of date.
   void forget_attributes(const Node& node);

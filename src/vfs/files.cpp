@@ -70,7 +70,10 @@ rt::Task<Result<OpenReply>> FileSystem::open(NodeId id, OpenFlags flags) {
     (void)closed;
     co_return Errc::Stale;
   }
-  if (flags.truncate) note_change(*node);
+  if (flags.truncate) {
+    note_change(*node);
+    size_was_set(*node);
+  }
   co_return register_handle(node, std::move(opened), flags);
 }
 

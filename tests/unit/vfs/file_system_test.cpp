@@ -61,6 +61,21 @@ TEST(FileSystem, a_hole_before_unsent_data_reads_as_zeros) {
   e.run(e.files->release(open->handle));
 }
 
+TEST(FileSystem, what_was_cut_off_is_not_read_again_through_a_handle_that_was_open) {
+  Engine e(1);
+  ASSERT_TRUE(e.write_file("f", std::string(3000, 'x')).ok());
+  const NodeId node = *e.look_up("f");
+  auto open = e.run(e.files->open(node, reading()));
+  ASSERT_EQ(text_of(*e.run(e.files->read(open->handle, 0, 3000))), std::string(3000, 'x'));
+  for (const std::uint64_t size : {10u, 3000u}) {
+    SetAttr change;
+    change.size = size;
+    ASSERT_TRUE(e.run(e.files->set_attr(node, change)).ok());
+  }
+  EXPECT_EQ(text_of(*e.run(e.files->read(open->handle, 0, 3000))), std::string(10, 'x') + std::string(2990, '\0'));
+  e.run(e.files->release(open->handle));
+}
+
 // The caller of write() is gone from it by then: close or fsync must tell, once for each descriptor.
 TEST(FileSystem, a_failed_background_write_is_told_once_to_each_descriptor) {
   Engine e(1);
