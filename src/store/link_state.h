@@ -16,6 +16,9 @@ struct LossOptions {
   rt::Duration timeout = std::chrono::seconds(8);
 };
 
+/// Of silence, before it is looked at more closely.
+constexpr rt::Duration kQuiet = std::chrono::seconds(2);
+
 /// Whether the server can be reached, as far as is known, and those who wait for it. What nobody waits for in person
 /// (data that was written, see rt/operation.h) waits as long as it takes.
 class LinkState {
@@ -44,7 +47,7 @@ class LinkState {
   /// True if a program that asks for something now should rather be told than wait.
   bool is_known_away() const;
   /// True if there is no connection, or the server owes answers and has been silent for a while.
-  bool is_quiet() const { return ever_up_ && (!up_ || silence_ >= std::chrono::seconds(2)); }
+  bool is_quiet() const { return ever_up_ && (!up_ || silence_ >= kQuiet); }
   /// Since when there is no connection. Requires: !is_up().
   rt::TimePoint down_since() const { return down_since_; }
 

@@ -44,6 +44,9 @@ void RemoteStore::take_names(std::vector<sftp::NameEntry> names, const std::stri
 }
 
 rt::Task<Result<std::vector<DirEntry>>> RemoteStore::list(std::string path, Urgency urgency) {
+  if (urgency == Urgency::Now) {
+    PLY_CO_CHECK(reachable, co_await this->reachable());
+  }
   const std::string full = full_path(path);
   const auto lane = lanes_.compound(urgency);
   if (!lane && urgency != Urgency::Now) co_return Errc::Busy;
@@ -111,6 +114,9 @@ rt::Task<Result<std::vector<DirEntry>>> RemoteStore::list_in_steps(std::string p
 
 rt::Task<Result<SmallFile>> RemoteStore::read_file(std::string path, std::size_t max_size, std::size_t expected,
                                                    Urgency urgency) {
+  if (urgency == Urgency::Now) {
+    PLY_CO_CHECK(reachable, co_await this->reachable());
+  }
   const auto lane = lanes_.compound(urgency);
   if (!lane && urgency == Urgency::Ahead) co_return Errc::Busy;
   if (lane) {
@@ -134,6 +140,7 @@ rt::Task<Result<SmallFile>> RemoteStore::read_file(std::string path, std::size_t
 }
 
 rt::Task<Result<Attr>> RemoteStore::write_file(std::string path, WholeFile file) {
+  PLY_CO_CHECK(reachable, co_await this->reachable());
   const auto lane = lanes_.compound(Urgency::Now);
   if (!lane || file.data->size() > max_job_size())
     co_return co_await Store::write_file(std::move(path), std::move(file));
@@ -195,6 +202,7 @@ rt::Task<Result<Attr>> RemoteStore::write_again(std::string path, WholeFile file
 
 rt::Task<Result<Attr>> RemoteStore::append_file(std::string path, std::uint64_t base_size,
                                                 std::shared_ptr<const Buffer> data) {
+  PLY_CO_CHECK(reachable, co_await this->reachable());
   const auto lane = lanes_.compound(Urgency::Now);
   const bool in_steps = !lane || data->size() > max_job_size() || server_refuses_append_;
   if (in_steps) co_return co_await Store::append_file(std::move(path), base_size, std::move(data));

@@ -14,8 +14,6 @@ namespace {
 using sftp::PacketType;
 
 constexpr rt::Duration kWatchPeriod = std::chrono::seconds(1);
-/// Of silence, before the server is asked a small question.
-constexpr rt::Duration kQuiet = std::chrono::seconds(2);
 /// What a connection that was thought to be alive gets, after this machine slept or its addresses changed.
 constexpr rt::Duration kProbePatience = std::chrono::seconds(3);
 /// For a connection that is made again; the first one may wait for a person at a prompt.
@@ -40,6 +38,12 @@ rt::Task<Status> RemoteStore::connect() {
   co_return Status();
 }
 
+rt::Task<Status> RemoteStore::reachable() {
+  Status reachable = co_await link_.wait();
+  if (!reachable) co_return std::move(reachable).error().on_server(dialer_->name());
+  co_return Status();
+}
+
 RemoteStore::SessionPtr RemoteStore::least_busy_session() const {
   SessionPtr best;
   for (const SessionPtr& candidate : sessions_)
@@ -51,8 +55,7 @@ RemoteStore::SessionPtr RemoteStore::least_busy_session() const {
 rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::session() {
   SessionPtr best;
   for (;;) {
-    Status reachable = co_await link_.wait();
-    if (!reachable) co_return std::move(reachable).error().on_server(dialer_->name());
+    PLY_CO_CHECK(reachable, co_await this->reachable());
     best = least_busy_session();
     if (best || !ever_connected_) break;
     co_await rt::yield_to(loop_);  // its end is about to be told
@@ -71,6 +74,7 @@ rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::session() {
 }
 
 rt::Task<Result<RemoteStore::SessionPtr>> RemoteStore::file_session() {
+  PLY_CO_CHECK(reachable, co_await this->reachable());
   // With several connections each is as good for files as the other.
   if (options_.max_connections == 1 && !sessions_.empty()) {
     SessionPtr lane = co_await lanes_.file_lane();
@@ -87,7 +91,9 @@ rt::Task<Result<std::unique_ptr<sftp::Channel>>> RemoteStore::begin_channel(std:
   rt::TimerId timer = 0;
   if (ever_connected_)
     timer = loop_.after(kLoginPatience, [begun] { begun->close(Error(Errc::TimedOut, "the login takes too long")); });
+  logging_in_ = begun;
   Status shaken = co_await begun->shake_hands();
+  logging_in_ = nullptr;
   loop_.cancel(timer);
   if (!shaken) co_return std::move(shaken).error();
   co_return std::move(channel);
@@ -140,7 +146,9 @@ rt::Task<Status> RemoteStore::learn_server(SessionPtr session) {
   auto root = rt::start(scope, session->attrs_call(sftp::make_simple(PacketType::Stat, base)));
   auto home = rt::start(scope, session->attrs_call(sftp::make_simple(PacketType::Stat, ".")));
   scope.spawn(session->learn_limits());
+  logging_in_ = channel;
   co_await scope.join();
+  logging_in_ = nullptr;
   loop_.cancel(timer);
   session->limit_transfers(options_.max_read, options_.max_write);
   if (!session->channel().is_open()) {
@@ -290,6 +298,7 @@ void RemoteStore::give_up() {
   const std::vector<SessionPtr> sessions = std::move(sessions_);
   sessions_.clear();
   for (const SessionPtr& session : sessions) session->channel().close(Error(Errc::ConnectionLost, "unmounted"));
+  if (logging_in_ != nullptr) logging_in_->close(Error(Errc::ConnectionLost, "unmounted"));
   lanes_.close();
 }
 

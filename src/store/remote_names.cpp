@@ -2,6 +2,8 @@
 // RemoteStore's jobs on names: making, removing, renaming, linking, and attributes by path.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/path.h"
 #include "store/remote_store.h"
 
@@ -171,17 +173,17 @@ rt::Task<Status> RemoteStore::replace_by_steps(SessionPtr session, std::string f
     Error failure = co_await explain(session, Attempt::Rename, std::move(moved).error(), from, to);
     co_return std::move(failure);
   }
-  const auto set = set_aside_.emplace(to, aside_path);
+  set_aside_.emplace(to, aside_path);
   Status set_aside = co_await session->status_call(sftp::make_rename(to, aside_path));
   if (set_aside.failed_with(Errc::ConnectionLost)) co_return set_aside;
   if (!set_aside) {
-    set_aside_.erase(set);
+    forget_set_aside(to, aside_path);
     Error failure = co_await explain(session, Attempt::Rename, std::move(set_aside).error(), from, to);
     co_return std::move(failure);
   }
   Status moved = co_await session->status_call(sftp::make_rename(from, to));
   if (moved.failed_with(Errc::ConnectionLost)) co_return moved;
-  set_aside_.erase(set);
+  forget_set_aside(to, aside_path);
   if (moved) {
     Status removed = co_await session->status_call(sftp::make_simple(PacketType::Remove, aside_path));
     if (removed.failed_with(Errc::ConnectionLost)) set_aside_.emplace(to, aside_path);
@@ -198,20 +200,26 @@ rt::Task<Status> RemoteStore::replace_by_steps(SessionPtr session, std::string f
   co_return std::move(failure);
 }
 
+void RemoteStore::forget_set_aside(const std::string& target, const std::string& aside) {
+  const auto [first, last] = set_aside_.equal_range(target);
+  const auto found = std::find_if(first, last, [&](const auto& entry) { return entry.second == aside; });
+  if (found != last) set_aside_.erase(found);
+}
+
 rt::Task<void> RemoteStore::remove_set_aside(std::string path) {
   const std::string full = full_path(path);
-  while (!shutting_down_) {
-    const auto next = set_aside_.find(full);
-    if (next == set_aside_.end()) co_return;
-    auto session = co_await this->session();
-    if (!session) co_return;
+  for (auto next = set_aside_.find(full); next != set_aside_.end(); next = set_aside_.find(full)) {
     const std::string aside = next->second;
-    Status removed = co_await (*session)->status_call(sftp::make_simple(PacketType::Remove, aside));
-    if (removed.failed_with(Errc::ConnectionLost)) continue;
+    set_aside_.erase(next);
+    Status removed = Errc::ConnectionLost;
+    while (removed.failed_with(Errc::ConnectionLost) && will_return()) {
+      auto session = co_await this->session();
+      if (session) removed = co_await (*session)->status_call(sftp::make_simple(PacketType::Remove, aside));
+      else removed = std::move(session).error();
+    }
     if (!removed && !removed.failed_with(Errc::NotFound))
       log_.problem("the replaced {} on {} could not be removed and stands as {}: {}", path, dialer_->name(), aside,
                    removed.error().message());
-    set_aside_.erase(next);
   }
 }
 

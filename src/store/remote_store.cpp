@@ -100,10 +100,12 @@ std::string RemoteStore::full_path(std::string_view path) const {
 
 rt::Task<Error> RemoteStore::explain(SessionPtr session, Attempt attempt, Error failure, std::string path,
                                      std::string other, std::uint64_t size) {
-  for (;;) {
+  // A question that the server dies of is not asked for ever.
+  constexpr int kMostTries = 5;
+  for (int tries = 1;; ++tries) {
     Error found = co_await find_cause(session, attempt, failure.clone(), path, other, size);
     const bool is_found = session->channel().is_open() || !(found.is(Errc::Failure) || found.is(Errc::NotFound));
-    if (is_found || !will_return()) {
+    if (is_found || !will_return() || tries == kMostTries) {
       failure = std::move(found);
       break;
     }

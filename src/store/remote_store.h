@@ -102,6 +102,8 @@ class RemoteStore final : public Store {
  private:
   using SessionPtr = std::shared_ptr<Session>;
 
+  /// See LinkState::wait(): whatever goes over a lane begins with it, as session() does.
+  rt::Task<Status> reachable();
   /// A live session with the least to do. Logs in for the first time; waits for a login that is being made again.
   rt::Task<Result<SessionPtr>> session();
   SessionPtr least_busy_session() const;
@@ -138,6 +140,7 @@ class RemoteStore final : public Store {
   rt::Task<Error> explain(SessionPtr session, Attempt attempt, Error failure, std::string path, std::string other = {},
                           std::uint64_t size = 0);
   rt::Task<Result<std::vector<DirEntry>>> list_in_steps(std::string path, std::size_t max_entries);
+  void forget_set_aside(const std::string& target, const std::string& aside);
   void take_names(std::vector<sftp::NameEntry> names, const std::string& full, std::vector<DirEntry>& entries) const;
   /// What is set by handle after a file was made, in this order.
   std::vector<AttrChange> changes_of(const NewNode& node) const;
@@ -166,6 +169,7 @@ class RemoteStore final : public Store {
   std::optional<rt::TimePoint> last_look_;
   bool ever_connected_ = false;
   bool shutting_down_ = false;
+  sftp::Channel* logging_in_ = nullptr;  // its server has not answered all that a login asks
   bool server_refuses_append_ = false;
   bool session_is_root_ = false;
   std::string root_path_;

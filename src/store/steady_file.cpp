@@ -242,7 +242,7 @@ rt::Task<Result<Attr>> SteadyFile::write_last(std::uint64_t offset, Buffer data,
     made.push_back(writing);
   }
   for (const AttrChange& change : changes) made.push_back(change_of(change));
-  for (const FileRecord::Change& change : made) record_->begin(change);
+  made = SteadyStore::begin(record_, std::move(made));
   Losses losses(*store_.remote_);
   Result<Attr> attr = Errc::Failure;
   do {
@@ -251,8 +251,7 @@ rt::Task<Result<Attr>> SteadyFile::write_last(std::uint64_t offset, Buffer data,
     if (file) attr = co_await (*file)->write_last(offset, data.share(), changes);
     else attr = std::move(file).error();
   } while (losses.call_for_more(attr));
-  for (const FileRecord::Change& change : made) record_->end(change, attr.ok());
-  if (attr) record_->told(*attr, record_->ticket());
+  SteadyStore::conclude(record_, made, attr);
   if (attr) dress_.reset();
   co_return std::move(attr);
 }

@@ -74,15 +74,12 @@ rt::Task<Result<Attr>> SteadyStore::set_attr(std::string path, AttrChange change
   FileRecord::Change made;
   made.size = change.size;
   made.times = change.mtime.has_value();
-  if (record) record->begin(made);
+  const std::vector<FileRecord::Change> changes = begin(record, std::vector<FileRecord::Change>(1, made));
   const std::function<rt::Task<Result<Attr>>()> once = [this, path, change, follow] {
     return remote_->set_attr(path, change, follow);
   };
   auto attr = co_await repeat<Result<Attr>>(once);
-  if (record) {
-    record->end(made, attr.ok());
-    if (attr) record->told(*attr, record->ticket());
-  }
+  conclude(record, changes, attr);
   co_return std::move(attr);
 }
 
@@ -171,10 +168,12 @@ rt::Task<Result<Opened>> SteadyStore::adopt_created(std::string path, OpenMode m
 
 rt::Task<Result<Attr>> SteadyStore::write_file(std::string path, WholeFile file) {
   const RecordPtr record = find_record(path);
-  FileRecord::Change whole;
-  whole.size = file.data->size();
-  whole.times = true;
-  if (record) record->begin(whole);
+  // It has every size in between while it is under way.
+  std::vector<FileRecord::Change> steps(2);
+  steps[0].size = 0;
+  steps[1].end = file.data->size();
+  steps[1].times = true;
+  const std::vector<FileRecord::Change> changes = begin(record, std::move(steps));
   Losses losses(*remote_);
   Result<Attr> attr = Errc::Failure;
   bool again = false;
@@ -187,10 +186,7 @@ rt::Task<Result<Attr>> SteadyStore::write_file(std::string path, WholeFile file)
     auto there = co_await stat(path, Follow::No);
     again = there.ok() && there->is_regular();
   }
-  if (record) {
-    record->end(whole, attr.ok());
-    if (attr) record->told(*attr, record->ticket());
-  }
+  conclude(record, changes, attr);
   co_return std::move(attr);
 }
 
@@ -202,7 +198,7 @@ rt::Task<Result<Attr>> SteadyStore::append_file(std::string path, std::uint64_t 
   const RecordPtr record = find_record(path);
   FileRecord::Change more;
   more.appended = data->size();
-  if (record) record->begin(more);
+  const std::vector<FileRecord::Change> changes = begin(record, std::vector<FileRecord::Change>(1, more));
   Losses losses(*remote_);
   Result<Attr> attr = Errc::Failure;
   for (;;) {
@@ -214,10 +210,7 @@ rt::Task<Result<Attr>> SteadyStore::append_file(std::string path, std::uint64_t 
     else attr = std::move(done).error();
     break;
   }
-  if (record) {
-    record->end(more, attr.ok());
-    if (attr) record->told(*attr, record->ticket());
-  }
+  conclude(record, changes, attr);
   co_return std::move(attr);
 }
 
@@ -400,6 +393,19 @@ SteadyStore::RecordPtr SteadyStore::new_record(const std::string& path, const At
   auto record = std::make_shared<FileRecord>(path, attr);
   records_[path] = record;
   return record;
+}
+
+std::vector<FileRecord::Change> SteadyStore::begin(const RecordPtr& record, std::vector<FileRecord::Change> changes) {
+  if (record)
+    for (const FileRecord::Change& change : changes) record->begin(change);
+  return changes;
+}
+
+void SteadyStore::conclude(const RecordPtr& record, const std::vector<FileRecord::Change>& changes,
+                           const Result<Attr>& attr) {
+  if (!record) return;
+  for (const FileRecord::Change& change : changes) record->end(change, attr.ok());
+  if (attr) record->told(*attr, record->ticket());
 }
 
 void SteadyStore::forget(const FileRecord& record) {

@@ -117,6 +117,11 @@ class SteadyStore final : public Store {
   /// The same for a file that was made just now.
   RecordPtr new_record(const std::string& path, const Attr& attr);
   RecordPtr find_record(const std::string& path) const;
+  /// Changes of a file, that is open if there is a record, are on their way; as they are, for conclude().
+  static std::vector<FileRecord::Change> begin(const RecordPtr& record, std::vector<FileRecord::Change> changes);
+  /// They are over; `attr` are its attributes after them, if they were made.
+  static void conclude(const RecordPtr& record, const std::vector<FileRecord::Change>& changes,
+                       const Result<Attr>& attr);
   void forget(const FileRecord& record);
   void name_gone(const std::string& path);
   void name_moved(const std::string& from, const std::string& to);

@@ -10,6 +10,17 @@
 
 namespace ply::test {
 
+inline store::OpenMode reading() {
+  store::OpenMode mode;
+  mode.read = true;
+  return mode;
+}
+inline store::OpenMode writing() {
+  store::OpenMode mode;
+  mode.write = true;
+  return mode;
+}
+
 /// A store over a fake server whose "/base" is mounted, 10 ms away each way.
 struct StoreFixture {
   StoreFixture(std::uint64_t seed, Personality personality, store::RemoteStoreOptions options) : loop(seed) {

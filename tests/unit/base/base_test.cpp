@@ -38,6 +38,21 @@ TEST(Result, try_returns_the_first_failure_and_passes_values) {
   EXPECT_TRUE(quarter(6).failed_with(Errc::InvalidArgument));
 }
 
+// What was sent once is sent again with another header in front of it.
+TEST(Buffer, shared_bytes_stay_what_they_are_whatever_is_put_in_front_of_them_or_behind) {
+  Buffer sent = Buffer::copy_with_headroom(as_bytes("payload"), 16);
+  const Buffer kept = sent.share();
+  sent.prepend(as_bytes("first "));
+  Buffer again = kept.share();
+  again.prepend(as_bytes("other "));
+  EXPECT_EQ(as_text(again.span()), "other payload");
+  EXPECT_EQ(as_text(kept.span()), "payload");
+  Buffer longer = kept.share();
+  longer.append(as_bytes("!"));
+  EXPECT_EQ(as_text(longer.span()), "payload!");
+  EXPECT_EQ(as_text(kept.span()), "payload");
+}
+
 TEST(Buffer, growing_keeps_what_stands_behind_a_dropped_front) {
   Buffer buffer = Buffer::copy_of(as_bytes("headerpayload"));
   buffer.drop_front(6);

@@ -13,7 +13,9 @@ using test::FakeDialer;
 using test::FakeNodePtr;
 using test::FakeTree;
 using test::Personality;
+using test::reading;
 using test::SimLoop;
+using test::writing;
 
 RemoteStoreOptions plain(RemoteStoreOptions options) {
   options.lanes = false;  // the plain way; compound_lane_test.cpp has the short one
@@ -34,17 +36,6 @@ Personality without_extensions() {
   Personality personality;
   personality.extensions = false;
   return personality;
-}
-
-OpenMode reading() {
-  OpenMode mode;
-  mode.read = true;
-  return mode;
-}
-OpenMode writing() {
-  OpenMode mode;
-  mode.write = true;
-  return mode;
 }
 
 TEST(RemoteStore, connecting_costs_two_round_trips) {

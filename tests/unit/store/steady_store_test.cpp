@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support/fake_server.h"
+#include "support/store_fixture.h"
 
 namespace ply::store {
 namespace {
@@ -12,17 +12,9 @@ using namespace std::chrono_literals;
 using sftp::PacketType;
 using test::FakeDialer;
 using test::FakeServer;
+using test::reading;
+using test::writing;
 
-OpenMode reading() {
-  OpenMode mode;
-  mode.read = true;
-  return mode;
-}
-OpenMode writing() {
-  OpenMode mode;
-  mode.write = true;
-  return mode;
-}
 OpenMode appending() {
   OpenMode mode;
   mode.write = mode.append = true;
@@ -86,6 +78,11 @@ struct Fixture {
       return std::nullopt;
     };
     for (const std::shared_ptr<FakeServer>& server : dialer->servers()) server->tamper = tamper;
+  }
+  /// From now on the servers do what they are asked, and answer nothing.
+  void mute() {
+    for (const std::shared_ptr<FakeServer>& server : dialer->servers())
+      server->tamper = [](PacketType, Buffer) -> std::optional<Buffer> { return std::nullopt; };
   }
   void go_away() {
     dialer->refuse = true;
@@ -346,8 +343,7 @@ TEST(SteadyStore, what_was_abandoned_ends_and_does_nothing_when_the_server_is_ba
 TEST(SteadyStore, a_silent_server_is_known_to_be_away_after_the_time_that_was_set) {
   Fixture f;
   f.tree.put("/base/f", "content");
-  const auto mute = [](PacketType, Buffer) -> std::optional<Buffer> { return std::nullopt; };
-  for (const std::shared_ptr<FakeServer>& server : f.dialer->servers()) server->tamper = mute;
+  f.mute();
   rt::Scope scope(f.loop);
   auto asked = rt::start(scope, f.store->stat("f", Follow::No));
   f.loop.run_for(6s);
@@ -362,13 +358,31 @@ TEST(SteadyStore, a_silent_server_is_known_to_be_away_after_the_time_that_was_se
   EXPECT_FALSE(f.store->remote().link().is_known_away());
 }
 
+TEST(SteadyStore, nothing_is_asked_over_any_lane_of_a_server_that_is_known_to_be_away) {
+  Fixture f;
+  f.tree.put("/base/f", "content");
+  f.mute();
+  rt::Scope scope(f.loop);
+  auto asked = rt::start(scope, f.store->stat("f", Follow::No));
+  f.loop.run_for(10s);
+  const auto requests = f.meter.counters().requests;
+  const rt::TimePoint before = f.loop.now();
+  EXPECT_TRUE(f.run_for_program(f.store->open("f", reading())).failed_with(Errc::TimedOut));
+  EXPECT_TRUE(f.run_for_program(f.store->list("", Urgency::Now)).failed_with(Errc::TimedOut));
+  EXPECT_TRUE(f.run_for_program(f.store->read_file("f", 100, 100, Urgency::Now)).failed_with(Errc::TimedOut));
+  EXPECT_TRUE(f.run_for_program(f.store->make_directory("d", NewNode())).failed_with(Errc::TimedOut));
+  EXPECT_EQ(f.loop.now(), before);
+  EXPECT_EQ(f.meter.counters().requests, requests);
+  f.dialer->cut_all();
+  EXPECT_TRUE(f.run(asked.join()).ok());
+}
+
 TEST(SteadyStore, silence_is_noticed_by_who_reads_an_open_file_too) {
   Fixture f;
   f.tree.put("/base/f", "content");
   auto opened = f.run(f.store->open("f", reading()));
   f.loop.run_for(5s);
-  const auto mute = [](PacketType, Buffer) -> std::optional<Buffer> { return std::nullopt; };
-  for (const std::shared_ptr<FakeServer>& server : f.dialer->servers()) server->tamper = mute;
+  f.mute();
   rt::Scope scope(f.loop);
   auto asked = rt::start(scope, opened->file->read(0, 100));
   f.loop.run_for(10s);
@@ -401,8 +415,7 @@ TEST(SteadyStore, a_slow_request_alone_is_no_silence) {
 TEST(SteadyStore, after_a_sleep_of_this_machine_a_dead_connection_is_noticed_soon) {
   Fixture f;
   f.tree.put("/base/f", "content");
-  const auto mute = [](PacketType, Buffer) -> std::optional<Buffer> { return std::nullopt; };
-  for (const std::shared_ptr<FakeServer>& server : f.dialer->servers()) server->tamper = mute;
+  f.mute();
   f.store->remote().look_now();
   const rt::TimePoint before = f.loop.now();
   EXPECT_TRUE(f.run(f.store->stat("f", Follow::No)).ok());
@@ -421,6 +434,38 @@ TEST(SteadyStore, a_request_that_the_server_dies_of_is_given_up) {
   EXPECT_TRUE(f.run(f.store->read_link("f")).failed_with(Errc::ConnectionLost));
   EXPECT_LE(f.dialer->dials, 25);
   EXPECT_TRUE(f.run(f.store->stat("f", Follow::No)).ok());
+}
+
+TEST(SteadyStore, the_end_comes_at_once_while_a_login_is_not_answered) {
+  Fixture f;
+  f.dialer->tamper = [](PacketType, Buffer) -> std::optional<Buffer> { return std::nullopt; };
+  f.dialer->cut_all();
+  f.loop.run_for(1s);
+  EXPECT_EQ(f.dialer->dials, 2);
+  const rt::TimePoint before = f.loop.now();
+  f.run(f.store->shut_down());
+  EXPECT_LE(f.loop.now() - before, 100ms);
+}
+
+// A reader whose connection is lost in the middle of a replacement finds the file at any length.
+TEST(SteadyStore, a_file_that_this_mount_replaces_stays_open_for_its_readers) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    Fixture f(seed);
+    f.tree.put("/base/f", "content");
+    auto opened = f.run(f.store->open("f", reading()));
+    WholeFile file;
+    file.replace = true;
+    file.node.mode = 0644;
+    file.data = std::make_shared<const Buffer>(bytes("new, and longer"));
+    rt::Scope scope(f.loop);
+    auto replaced = rt::start(scope, f.store->write_file("f", file));
+    f.loop.run_for(std::chrono::milliseconds(f.loop.pick(60)));
+    f.dialer->cut_all();
+    EXPECT_TRUE(f.run(opened->file->read(0, 100)).ok()) << seed;
+    ASSERT_TRUE(f.run(replaced.join()).ok()) << seed;
+    EXPECT_EQ(f.read_all(*opened->file, 100), "new, and longer") << seed;
+    f.close(opened->file);
+  }
 }
 
 TEST(SteadyStore, who_waits_is_told_when_it_is_given_up) {
