@@ -11,14 +11,12 @@ constexpr rt::Duration kUsualLogin = std::chrono::seconds(4);
 void LinkState::came_up() {
   ever_up_ = up_ = true;
   refused_ = false;
-  silence_ = {};
   loop_.cancel(std::exchange(timer_, 0));
   changed_.wake_all();
 }
 
 void LinkState::went_down() {
   up_ = false;
-  silence_ = {};
   down_since_ = loop_.now();
   // Those who may not wait are told then.
   timer_ = loop_.after(kUsualLogin, [this] {
@@ -32,10 +30,6 @@ void LinkState::attempt_failed() {
   changed_.wake_all();
 }
 
-void LinkState::set_silence(rt::Duration silence) {
-  silence_ = silence;
-}
-
 void LinkState::end() {
   ended_ = true;
   up_ = false;
@@ -44,7 +38,7 @@ void LinkState::end() {
 
 bool LinkState::is_known_away() const {
   if (!ever_up_) return false;
-  if (up_) return silence_ >= options_.timeout;
+  if (up_) return silence_() >= options_.timeout;
   return refused_ || ended_ || loop_.now() - down_since_ >= kUsualLogin;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
+#include <functional>
+
 #include "base/result.h"
 #include "rt/event.h"
 #include "rt/task.h"
@@ -23,7 +25,10 @@ constexpr rt::Duration kQuiet = std::chrono::seconds(2);
 /// (data that was written, see rt/operation.h) waits as long as it takes.
 class LinkState {
  public:
-  LinkState(rt::Loop& loop, LossOptions options) : loop_(loop), options_(options), changed_(loop) {}
+  /// `silence` tells how long the server has owed answers without sending anything; zero when it owes none. It is asked
+  /// whenever that matters, so that the first byte that comes ends the silence.
+  LinkState(rt::Loop& loop, LossOptions options, std::function<rt::Duration()> silence)
+      : loop_(loop), options_(options), silence_(std::move(silence)), changed_(loop) {}
   ~LinkState() { loop_.cancel(timer_); }
 
   /// A connection stands, for the first time or again.
@@ -32,8 +37,6 @@ class LinkState {
   void went_down();
   /// An attempt to make one has failed: the server is known to be away.
   void attempt_failed();
-  /// How long the server has owed answers without sending anything; zero when it sends.
-  void set_silence(rt::Duration silence);
   /// No connection is made any more: all who wait are told.
   void end();
 
@@ -47,7 +50,7 @@ class LinkState {
   /// True if a program that asks for something now should rather be told than wait.
   bool is_known_away() const;
   /// True if there is no connection, or the server owes answers and has been silent for a while.
-  bool is_quiet() const { return ever_up_ && (!up_ || silence_ >= kQuiet); }
+  bool is_quiet() const { return ever_up_ && (!up_ || silence_() >= kQuiet); }
   /// Since when there is no connection. Requires: !is_up().
   rt::TimePoint down_since() const { return down_since_; }
 
@@ -61,12 +64,12 @@ class LinkState {
 
   rt::Loop& loop_;
   LossOptions options_;
+  std::function<rt::Duration()> silence_;
   bool ever_up_ = false;
   bool up_ = false;
   bool ended_ = false;
   bool refused_ = false;  // an attempt has failed since it went down
   rt::TimePoint down_since_;
-  rt::Duration silence_{};
   rt::TimerId timer_ = 0;
   rt::WaitList changed_;
 };

@@ -237,26 +237,28 @@ rt::TimePoint RemoteStore::last_heard() const {
   return last;
 }
 
+rt::Duration RemoteStore::silence() const {
+  return watching_ ? loop_.now() - std::max(watch_began_, last_heard()) : rt::Duration::zero();
+}
+
 void RemoteStore::begin_watch() {
   if (shutting_down_ || std::exchange(watching_, true)) return;
+  watch_began_ = loop_.now();
   const rt::OperationScope nobody_waits(loop_);
   background_.spawn(watch());
 }
 
 rt::Task<void> RemoteStore::watch() {
-  const rt::TimePoint began = loop_.now();
+  bool was_away = false;
   do {
     co_await nap(kWatchPeriod);
-    const rt::Duration silence = loop_.now() - std::max(began, last_heard());
     if (!link_.is_up()) break;
-    const bool was_away = link_.is_known_away();
-    link_.set_silence(silence);
-    if (was_away && !link_.is_known_away()) log_.warning("{} answers again", dialer_->name());
-    if (!was_away && link_.is_known_away()) log_.warning("{} does not answer", dialer_->name());
+    const bool away = link_.is_known_away();
+    if (away != was_away) log_.warning("{} {}", dialer_->name(), away ? "does not answer" : "answers again");
+    was_away = away;
     // Is it the server, or only what it does for one channel?
-    if (silence >= kQuiet && !std::exchange(probing_, true)) background_.spawn(probe(rt::Duration::zero()));
+    if (link_.is_quiet() && !std::exchange(probing_, true)) background_.spawn(probe(rt::Duration::zero()));
   } while (!shutting_down_ && link_.is_up() && unanswered() > 0);
-  if (link_.is_up()) link_.set_silence(rt::Duration::zero());
   watching_ = false;
 }
 

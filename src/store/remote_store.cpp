@@ -37,7 +37,7 @@ RemoteStore::RemoteStore(rt::Loop& loop, std::unique_ptr<rt::Dialer> dialer, Rem
       options_(std::move(options)),
       log_(log),
       meter_(meter),
-      link_(loop, options_.loss),
+      link_(loop, options_.loss, [this] { return silence(); }),
       login_(loop),
       background_(loop),
       lanes_(loop, *dialer_, lane_options(options_, [this] { begin_watch(); }), log, meter),

@@ -124,6 +124,8 @@ class RemoteStore final : public Store {
   /// (when it is not zero) is given up.
   rt::Task<void> probe(rt::Duration patience);
   rt::Task<void> probe_one(SessionPtr session, rt::Duration patience);
+  /// See LinkState.
+  rt::Duration silence() const;
   std::size_t unanswered() const;
   rt::TimePoint last_heard() const;
   /// Sleeps, but not longer than until shut_down() or look_now().
@@ -165,6 +167,7 @@ class RemoteStore final : public Store {
   std::weak_ptr<Session> lanes_login_;                 // whose channels the lanes are
   rt::WaitList naps_;
   bool watching_ = false;
+  rt::TimePoint watch_began_;
   bool probing_ = false;
   std::optional<rt::TimePoint> last_look_;
   bool ever_connected_ = false;

@@ -84,6 +84,9 @@ struct Fixture {
     for (const std::shared_ptr<FakeServer>& server : dialer->servers())
       server->tamper = [](PacketType, Buffer) -> std::optional<Buffer> { return std::nullopt; };
   }
+  void unmute() {
+    for (const std::shared_ptr<FakeServer>& server : dialer->servers()) server->tamper = nullptr;
+  }
   void go_away() {
     dialer->refuse = true;
     dialer->cut_all();
@@ -373,6 +376,24 @@ TEST(SteadyStore, nothing_is_asked_over_any_lane_of_a_server_that_is_known_to_be
   EXPECT_TRUE(f.run_for_program(f.store->make_directory("d", NewNode())).failed_with(Errc::TimedOut));
   EXPECT_EQ(f.loop.now(), before);
   EXPECT_EQ(f.meter.counters().requests, requests);
+  f.dialer->cut_all();
+  EXPECT_TRUE(f.run(asked.join()).ok());
+}
+
+TEST(SteadyStore, the_first_answer_ends_the_silence_at_once) {
+  Fixture f;
+  f.tree.put("/base/f", "content");
+  f.mute();
+  rt::Scope scope(f.loop);
+  auto asked = rt::start(scope, f.store->stat("f", Follow::No));
+  f.loop.run_for(10s + 100ms);
+  ASSERT_TRUE(f.run_for_program(f.store->stat("f", Follow::No)).failed_with(Errc::TimedOut));
+  f.unmute();
+  EXPECT_TRUE(f.run(f.store->stat("f", Follow::No)).ok());
+  EXPECT_FALSE(f.store->remote().link().is_known_away());
+  auto opened = f.run_for_program(f.store->open("f", reading()));
+  ASSERT_TRUE(opened.ok());
+  f.close(opened->file);
   f.dialer->cut_all();
   EXPECT_TRUE(f.run(asked.join()).ok());
 }
